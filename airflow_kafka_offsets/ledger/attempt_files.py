@@ -67,13 +67,10 @@ class AttemptFiles:
             runs.setdefault(match[1], set()).add(match[2])
         return runs
 
-    def applications(self, key: str | None = None) -> list[SparkApplication]:
+    def applications(self) -> list[SparkApplication]:
         """The Spark applications of all drivers that have started, in the order of their runs. A note that is being
-        written right now is left out.
-
-        :param key: the key that they sign with; without it, the addresses of their UIs can't be trusted.
-        """
-        return list(self._whole("note", lambda run, _: self.application(run, key)))
+        written right now is left out."""
+        return list(self._whole("note", lambda run, _: self.application(run)))
 
     def results(self) -> list[tuple[RunResult, str]]:
         """What the drivers have read and wrote, each with the hash of its file, in the order of their runs. A result
@@ -85,15 +82,12 @@ class AttemptFiles:
         failure = self._note(failure_file(run)) if "failure" in wrote else None
         return None if failure is not None and failure.is_after_proof else self.result(run)
 
-    def application(self, run: str, key: str | None = None) -> SparkApplication | None:
+    def application(self, run: str) -> SparkApplication | None:
         """A driver's Spark application; None before it has started.
 
-        :param key: the key that it signs with; without it, the address of its UI can't be trusted.
         :raises LedgerCorruptError: when the note is damaged, or is being written right now.
         """
-        return self._parsed(
-            note_file(run), lambda content: SparkApplication.from_json(json_of(content), self.number, run, key)
-        )
+        return self._parsed(note_file(run), lambda content: SparkApplication.from_json(json_of(content)))
 
     def result(self, run: str) -> tuple[RunResult, str] | None:
         """What a driver read and wrote, and the hash of the file that says so; None when there is none.

@@ -94,6 +94,15 @@ class Contents:
         """Add a manifest, as :meth:`add_snapshot`."""
         return self._add(partial(manifest_file, manifest.window), manifest.to_bytes(), manifest)
 
+    def census(self, window: Window) -> Census | None:
+        """Which offsets of a window have a record; None if that wasn't counted.
+
+        :raises LedgerCorruptError: when the file is missing or was changed.
+        """
+        if window.census is None:
+            return None
+        return self._get(census_file(window.name, window.census), Census.from_bytes)
+
     def add_census(self, window: str, census: Census) -> str:
         """Add a census, as :meth:`add_snapshot`."""
         return self._add(partial(census_file, window), census.to_bytes(), census)

@@ -99,6 +99,11 @@ class LoadTry:
         )
         return cls(context, refs, tuple(windows), hook, on_data_loss)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether all windows are published, so that nothing has to be run."""
+        return all((window := each.found) is not None and window.loaded is not None for each in self.windows)
+
     def reload(self) -> Self:
         """The try, with its windows to be loaded again: once in a run of the task, as a retry goes on with what that
         began."""

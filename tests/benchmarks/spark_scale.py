@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import resource
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -18,7 +20,6 @@ from airflow_kafka_offsets.pipelines.resolver import Resolver
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, client, create, wait_for_leaders
-from tests.benchmarks.memory import resident_mib
 from tests.benchmarks.records import RECORD_BYTES, write_records
 from tests.benchmarks.report import Row
 from tests.benchmarks.spark_load import load
@@ -113,3 +114,15 @@ def _resolved(address: str, folder: Path, topics: Sequence[Topic]) -> tuple[Ledg
         resolver = Resolver(ours, ledger, [each.name for each in topics], IsolationLevel.READ_COMMITTED)
         (resolved,) = resolver.windows([(INSTANT_MS, INSTANT_MS + HOUR_MS)])
         return ledger, resolved.pinned
+
+
+def resident_mib(name: str, process: int | str = "self") -> float:
+    """Resident memory now (VmRSS) or its peak (VmHWM), MiB. ``getrusage`` would include the parent's before ``exec``.
+
+    :param process: the id of another process, on Linux only.
+    """
+    status = Path(f"/proc/{process}/status")
+    if status.exists():
+        (kib,) = re.findall(rf"^{name}:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+        return int(kib) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS: in bytes, and only the peak

@@ -23,8 +23,7 @@ from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication, note_of
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, UsedSchemas
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.session.connect import SessionFiles, files_of
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
@@ -184,12 +183,9 @@ class RunLedger:
         """Whether a driver of an attempt at this window has noted in this ledger that it began."""
         return self._files.read(f"{attempt_folder(self.window, number)}/{note_file(run)}") is not None
 
-    def note(self, application: SparkApplication, key: str | None) -> None:
-        """Note which Spark application this driver is; before it replaces anything.
-
-        :param key: the key that signs the note; None when no operator submitted the driver.
-        """
-        content = json.dumps(application.to_json(self.number, self.run, key)).encode()
+    def note(self, application: SparkApplication) -> None:
+        """Note which Spark application this driver is; before it replaces anything."""
+        content = json.dumps(application.to_json()).encode()
         self._files.create(f"{self._own.folder}/{note_file(self.run)}", content)
 
     def record(self, result: RunResult, *, proved: bool) -> None:

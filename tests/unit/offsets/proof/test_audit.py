@@ -191,13 +191,6 @@ class TestLoss:
     def test_a_loss_that_nobody_noted_is_no_excuse(self) -> None:
         assert not judge(manifest(), uncounted(manifest(), WHOLE[3:])).proved
 
-    def test_rows_of_records_that_were_lost_in_the_middle_do_not_pass(self) -> None:
-        lost = [LogRange("t", 0, 13, 15)]
-        rest = [*WHOLE[:3], *WHOLE[5:]]
-        assert judge(manifest(), uncounted(manifest(), rest, of=rest), lost).proved
-        others = [*WHOLE[:4], *WHOLE[6:]]
-        assert not judge(manifest(), uncounted(manifest(), others, of=rest), lost).proved
-
     def test_where_all_is_lost_nothing_is_read_and_nobody_has_to_be_asked(self) -> None:
         run = run_result(manifest(), [], output=None, source=None)
         verdict = judge(manifest(), run, [LogRange("t", 0, 0, 20)])
