@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.pipelines.loads import (
     ClientFactory,
-    by_ledger_of,
+    commit_each,
     in_turn,
     publish_each,
     publish_each_asked,
@@ -126,17 +126,14 @@ def _begun(
     lost: Mapping[Wanted, tuple[LogRange, ...]], who: Mapping[str, Any]
 ) -> dict[Wanted, Attempted | Published | KafkaOffsetsError]:
     """Begin attempts, by one commit in each ledger. Those that have nothing to read or write are published here."""
-    by_ledger, now = by_ledger_of(lost), now_ms()
-
-    def commit(ledger: Ledger) -> int:
-        decisions = [
-            partial(load_decisions.begin, wish=Attempted(each.name, who, lost[each], now), manifest=each.manifest)
-            for each in by_ledger[ledger]
-        ]
-        return ledger.change(lambda state: load_decisions.allowed(state, decisions))
-
-    numbers = outcomes(commit, by_ledger)
-    begun = {each: or_error(partial(_after, each, numbers[each.ledger])) for each in lost}
+    now = now_ms()
+    wishes = {
+        each: partial(load_decisions.begin, wish=Attempted(each.name, who, gone, now), manifest=each.manifest)
+        for each, gone in lost.items()
+    }
+    begun: dict[Wanted, Attempted | Published | KafkaOffsetsError] = {}
+    begun |= commit_each({each: (each.ledger, wish) for each, wish in wishes.items()})
+    begun |= {each: each.window.loaded or each.window.attempts[-1] for each in lost if each not in begun}
     empty = {
         each: attempt
         for each, attempt in begun.items()
@@ -144,14 +141,6 @@ def _begun(
     }
     counted = in_parallel(lambda each: count_nothing(each.ledger, each.window, empty[each]), empty)
     return begun | publish_each_asked(dict(zip(empty, counted, strict=True)))
-
-
-def _after(wanted: Wanted, number: int | KafkaOffsetsError) -> Attempted | Published:
-    """What has become of a window by the commit that was to begin an attempt at it."""
-    if isinstance(number, KafkaOffsetsError):
-        raise number
-    window = wanted.window
-    return window.loaded or load_decisions.attempt_of(window, number)
 
 
 def count_nothing(ledger: Ledger, window: Window, attempt: Attempted) -> Counted:

@@ -8,19 +8,18 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, LogTruncatedError, or_error
-from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.audits import audited
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Audited
 from airflow_kafka_offsets.ledger.files import audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State
-from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.storage import outcomes
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.pipelines.attempts import Wanted
-from airflow_kafka_offsets.pipelines.loads import ClientFactory, by_ledger_of
+from airflow_kafka_offsets.pipelines.loads import ClientFactory, commit_each
 from airflow_kafka_offsets.pipelines.log_changes import changes
 
 Outcomes = dict[Wanted, AuditReport | KafkaOffsetsError]
@@ -36,10 +35,6 @@ class _Left(NamedTuple):
     report: AuditReport
     sha256: str
     manifest: Manifest
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.wanted.ledger
 
     def decide(self, state: State, who: Mapping[str, Any]) -> Entries:
         """Record it; raises as :func:`.ledger.audits.audited`."""
@@ -73,8 +68,7 @@ def record(client_factory: ClientFactory, windows: Iterable[Wanted], run: str, w
         content = wanted.ledger.files.read(audit_file(wanted.name, run))
         return None if content is None else _fitting(wanted, run, content)
 
-    asked = list(windows)
-    found = dict(zip(asked, in_parallel(lambda each: or_error(partial(read, each)), asked), strict=True))
+    found = outcomes(read, windows)
     errors = {each: error for each, error in found.items() if isinstance(error, KafkaOffsetsError)}
     return errors | _recorded(client_factory, [each for each in found.values() if isinstance(each, _Left)], who)
 
@@ -114,18 +108,10 @@ def _fitting(wanted: Wanted, run: str, content: bytes) -> _Left:
 
 
 def _recorded(client_factory: ClientFactory, left: Sequence[_Left], who: Mapping[str, Any]) -> Outcomes:
-    refused = _refused(client_factory, left)
-    for ledger, ours in by_ledger_of(each for each in left if refused[each.wanted] is None).items():
-        decisions = [partial(each.decide, who=who) for each in ours]
-        ledger.change(partial(load_decisions.allowed, decisions=decisions))
-
-    def outcome(each: _Left) -> AuditReport:
-        if (error := refused[each.wanted]) is not None:
-            raise error
-        each.decide(each.ledger.state, who)  # raises again if it was refused
-        return each.report
-
-    return {each.wanted: or_error(partial(outcome, each)) for each in left}
+    errors = {wanted: error for wanted, error in _refused(client_factory, left).items() if error is not None}
+    good = [each for each in left if each.wanted not in errors]
+    errors |= commit_each({each.wanted: (each.wanted.ledger, partial(each.decide, who=who)) for each in good})
+    return {each.wanted: errors.get(each.wanted, each.report) for each in left}
 
 
 def _refused(client_factory: ClientFactory, left: Sequence[_Left]) -> dict[Wanted, KafkaOffsetsError | None]:
