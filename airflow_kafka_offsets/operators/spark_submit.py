@@ -13,9 +13,9 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
 from airflow_kafka_offsets.compat.airflow_versions import task_state
 from airflow_kafka_offsets.compat.spark_provider import kept_output
-from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, SparkFailedError, or_error
+from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, SparkFailedError
 from airflow_kafka_offsets.ledger.entries import Attempted, Published
-from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.storage import outcomes
 from airflow_kafka_offsets.lineage.links import SparkUILink, TellsLineage, WindowLink, window_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
@@ -166,10 +166,11 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             self.table.refuse_without_registry(refs.schema_registry_conn_id)
         servers = load.kafka.settings().bootstrap_servers
 
-        def seen(each: Wanted) -> TaskWindow | KafkaOffsetsError:  # short, as there may be a thousand manifests
-            return or_error(lambda: TaskWindow.of(each.ledger.pinned(each.window), bootstrap_servers=servers))
+        def seen(each: Wanted) -> TaskWindow:  # short, as there may be a thousand manifests
+            return TaskWindow.of(each.ledger.pinned(each.window), bootstrap_servers=servers)
 
-        self.seen = tuple(each for each in in_parallel(seen, load.windows) if isinstance(each, TaskWindow))
+        found = outcomes(seen, load.windows).values()
+        self.seen = tuple(each for each in found if isinstance(each, TaskWindow))
         return load.reload() if again else load
 
     def _check_deferrable(self, submitter: Submitter) -> None:

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.counted import left_to_publish
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.storage import outcomes
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.triggers.store_looks import KafkaLookTrigger, looks_at
@@ -94,12 +94,9 @@ def _are_loaded(windows: Sequence[Waited]) -> list[bool | KafkaOffsetsError]:
     ledgers = or_error(WindowRefs(tuple(ref for ref, _ in windows), is_list=True).ledgers)
     if isinstance(ledgers, KafkaOffsetsError):
         return [ledgers] * len(windows)
-
-    def found(each: tuple[Waited, Ledger]) -> bool | KafkaOffsetsError:
-        (ref, attempt), ledger = each
-        return or_error(lambda: is_loaded(ref, ledger, attempt))
-
-    return in_parallel(found, zip(windows, ledgers, strict=True))
+    in_ledger = dict(zip(windows, ledgers, strict=True))
+    found = outcomes(lambda each: is_loaded(each[0], in_ledger[each], each[1]), windows)
+    return [found[each] for each in windows]
 
 
 def is_loaded(ref: WindowRef, ledger: Ledger, attempt: int | None = None) -> bool:
