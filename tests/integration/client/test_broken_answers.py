@@ -210,7 +210,6 @@ SPOILT: dict[str, Callable[[Answer], Answer]] = {
     "numbers without end": lambda answer: spoilt(
         answer, lambda frame: frame[:HEADER] + b"\x80" * (len(frame) - HEADER)
     ),
-    "a megabyte of a number": lambda answer: spoilt(answer, _endless_number),
     "a body that ends early": lambda answer: spoilt(answer, _shorter),
     "a size that can't be": lambda answer: spoilt(answer, lambda frame: b"\xff" * SIZE + frame[SIZE:]),
     "another one's answer": lambda answer: spoilt(answer, lambda frame: frame[:SIZE] + b"\x77" * 4 + frame[SIZE + 4 :]),
@@ -227,16 +226,10 @@ _IN_SHORT = ("garbage", "half a frame")
 EVERY_WAY = pytest.mark.parametrize(
     "how",
     [
-        how if how in _IN_SHORT else pytest.param(how, marks=pytest.mark.nightly(f"{how}: one more way of ten"))
+        how if how in _IN_SHORT else pytest.param(how, marks=pytest.mark.nightly(f"{how}: one more way of nine"))
         for how in SPOILT
     ],
 )
-
-
-def _endless_number(frame: bytes) -> bytes:
-    throttle_time = 4
-    body = frame[SIZE : HEADER + throttle_time] + b"\xff" * (1 << 20)
-    return len(body).to_bytes(SIZE, "big") + body
 
 
 def _shorter(frame: bytes) -> bytes:
