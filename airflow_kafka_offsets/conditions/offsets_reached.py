@@ -36,8 +36,6 @@ class OffsetsReached(Condition):
 
     kind: ClassVar[str] = "offsets_reached"
     sensor: ClassVar[str] = "KafkaOffsetsReachedSensor"
-    group_argument: ClassVar[str | None] = "group"
-    awaited_in_general: ClassVar[str] = "the group has committed up to a fixed target"
 
     group: str
     target: FixedOffsets
