@@ -95,7 +95,7 @@ class NewData(Condition):
         return Progress(done, text, self._result(counts, age, unknowable), ends=ends)
 
     def _result(self, counts: Mapping[str, int], age: RecordAges, unknowable: list[str]) -> dict[str, Any]:
-        result = {"new": counts, "since": self.since.source} | self.since.where()
+        result: dict[str, Any] = {"new": counts, "since": self.since.source} | self.since.where()
         if self.max_age_ms is not None:
             result |= {"age_s": None if age.known_ms is None else age.known_ms / 1000}
         return result | ({"unknowable": unknowable} if unknowable else {})

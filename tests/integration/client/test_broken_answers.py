@@ -17,7 +17,6 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import (
     ListOffsetsRequest,
     OffsetCommitRequest,
-    OffsetDeleteRequest,
     OffsetFetchRequest,
     OffsetForLeaderEpochRequest,
 )
@@ -39,7 +38,6 @@ from tests.integration.client.scripted import Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import (
     classic_groups_are,
     commits_are,
-    commits_are_deleted,
     commits_are_written,
     configs_are,
     consumer_groups_are,
@@ -100,9 +98,6 @@ EXCHANGES = {
         {OffsetCommitRequest: commits_are_written()},
         lambda client: errors_of(client.commit_offsets("g", OFFSETS)),
         3,
-    ),
-    OffsetDeleteRequest: Exchange(
-        {OffsetDeleteRequest: commits_are_deleted()}, lambda client: errors_of(client.delete_offsets("g", [A0])), 0
     ),
     DescribeGroupsRequest: Exchange(
         {DescribeGroupsRequest: classic_groups_are({"g": "Empty"})},
@@ -262,10 +257,7 @@ class TestBrokenAnswers:
                 codes = {13}
                 assert request_class in (MetadataRequest, FindCoordinatorRequest, DescribeConfigsRequest)
             assert None not in codes
-            if (
-                request_class is not OffsetDeleteRequest
-            ):  # whose answer starts with an error code, and any bytes are one
-                assert codes <= {7, 13}, "REQUEST_TIMED_OUT or NETWORK_EXCEPTION"
+            assert codes <= {7, 13}, "REQUEST_TIMED_OUT or NETWORK_EXCEPTION"
             assert time.monotonic() - started < GRACE_S
             scripted(request_class, cluster)
             assert set(call(cluster.given_time(client))) == {None}
@@ -342,12 +334,6 @@ class TestForgetfulAnswers:
         written = one.client.commit_offsets("g", OFFSETS)
         assert written.ok().topics() == ["a"]
         assert "left it out" in str(written.errors())
-
-    def test_a_commit_that_was_deleted(self, one: Pieces) -> None:
-        one.broker.on(OffsetDeleteRequest, without_b(commits_are_deleted()))
-        deleted = one.client.delete_offsets("g", ALL)
-        assert deleted.ok().topics() == ["a"]
-        assert "left it out" in str(deleted.errors())
 
 
 def without_b(answer: Answer) -> Answer:
