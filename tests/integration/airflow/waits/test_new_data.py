@@ -18,7 +18,7 @@ from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.errors import ConfigurationError, LogTruncatedError, TopicChangedError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
@@ -65,7 +65,7 @@ class TestSinceSnapshot:
         since = snapshot(ten)
         found = look(ten, since=since)
         assert not found.done
-        assert found.summary.startswith(f"0 new of 1; nothing new: {ten}, newest {iso_instant(T0_MS + 9000)}; since ")
+        assert found.summary.startswith(f"0 new of 1; nothing new: {ten}; since ")
         produce(ten, 0, ONE)
         found = look(ten, since=since)
         assert (found.done, found.summary) == (True, f"1 new of 1 ({ten} 1); since {found.result['since']}")
