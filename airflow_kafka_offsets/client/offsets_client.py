@@ -242,9 +242,9 @@ class OffsetsClient:
         """The first visible record at or after each position, read from the log (Fetch, key 1). Needs the ACL Read.
 
         Skips transaction markers, aborted records and gaps left by compaction (E11, E12), even if a timestamp look-up
-        matches them (E41). A position below the log start means the log start. Where there is no record is kept in
-        mind until the topic is re-created, which is noticed within a minute, so that a poll doesn't read the same tail
-        again.
+        matches them (E41). A position below the log start means the log start. Findings are kept, so that a poll
+        doesn't read the same tail again: records for a minute, and gaps until the topic is re-created, which is noticed
+        within a minute.
 
         :param isolation_level: which records are visible, and where the log ends (E13).
         :param at_or_after_ms: only records with this timestamp or a later one, Unix milliseconds; None for any record.

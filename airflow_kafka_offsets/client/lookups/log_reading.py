@@ -81,7 +81,7 @@ class LogReader(ABC):
         """Handle a visible log that ends here, with nothing at or after the current offset."""
 
     def recall(self) -> None:  # noqa: B027 - not every kind remembers
-        """Pass over what an earlier reader has found empty."""
+        """Continue where an earlier reader stopped, if that is known."""
 
     def follow(self, other: Self) -> None:
         """Adopt the result of another reader that continued from the same offset."""
@@ -171,7 +171,8 @@ class _Reading:
         groups: dict[tuple[TopicPartition, int], list[LogReader]] = defaultdict(list)
         for reader in waiting:
             reader.recall()
-            groups[reader.piece, reader.offset].append(reader)
+            if not reader.is_done:
+                groups[reader.piece, reader.offset].append(reader)
         requests = self._plan([first for first, *_ in groups.values()])
         await self._session.transport.gather(partial(self._read, node, lane, version) for lane in requests)
         for first, *others in groups.values():

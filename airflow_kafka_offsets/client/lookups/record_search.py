@@ -2,7 +2,7 @@
 
 Each leader is asked for all of its positions, and asked again for positions where it sent only markers, aborted records
 or gaps, until there is a record or the end of the visible log. The first read is small, since one batch is enough for a
-position behind the tail; a tail of markers takes larger reads, and is kept in mind (:mod:`.empty_stretches`). Fetching
+position behind the tail; a tail of markers takes larger reads. Findings are cached in :mod:`.record_findings`. Fetching
 is :mod:`.log_reading`'s job.
 """
 
@@ -13,13 +13,13 @@ from functools import partial
 from typing import Self
 
 from airflow_kafka_offsets.client.lookups.log_reading import LogReader, lanes, read_logs
-from airflow_kafka_offsets.client.records.empty_stretches import ReadLog
 from airflow_kafka_offsets.client.records.record_batches import (
     AbortedTransaction,
     BatchesRead,
     FoundRecord,
     read_first_record,
 )
+from airflow_kafka_offsets.client.records.record_findings import LASTS_S, Finding, ReadLog
 from airflow_kafka_offsets.client.requests.fetch import ANSWER_BYTES
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
@@ -29,8 +29,6 @@ _AT_ONCE = 8
 """Requests in flight to one leader. Each answer may be as large as ``ANSWER_BYTES``."""
 _FIRST_READ_BYTES = 16 * 1024
 _TAIL_READ_BYTES = 1024 * 1024
-_SAME_LOG_S = 60.0
-"""How long a log is taken for the same one without another look at the id of its topic."""
 
 
 async def find_records_by(
@@ -49,9 +47,12 @@ async def find_records(
     :param at_or_after_ms: look for records with this timestamp or a later one, Unix milliseconds; None for any.
     :raises ClusterUnreachableError: when no broker could say which brokers to ask.
     """
-    await session.leaders.renew({position.topic for position in positions}, _SAME_LOG_S, session.deadline)
+    await session.leaders.renew({position.topic for position in positions}, LASTS_S, session.deadline)
     readers = [_RecordReader(position, session, isolation_level, at_or_after_ms) for position in sorted(set(positions))]
-    await read_logs(session, readers, isolation_level, lambda waiting: lanes(waiting)[:_AT_ONCE])
+    for reader in readers:
+        reader.recall()
+    unknown = [reader for reader in readers if not reader.is_done]
+    await read_logs(session, unknown, isolation_level, lambda waiting: lanes(waiting)[:_AT_ONCE])
     return FirstRecords(reader.element() for reader in readers)
 
 
@@ -62,8 +63,9 @@ class _RecordReader(LogReader):
         self, position: ReadPosition, session: Session, isolation_level: IsolationLevel, at_or_after_ms: int | None
     ) -> None:
         super().__init__(position, _FIRST_READ_BYTES)
-        self._session, self._stretches = session, session.empty_stretches
+        self._findings, self._leaders = session.findings, session.leaders
         self._isolation_level, self._at_or_after_ms = isolation_level, at_or_after_ms
+        self._start, self._read_at_s = position.offset, self._findings.now_s()
         self._record: FoundRecord | None = None
         self._end: int | None = None
 
@@ -79,21 +81,30 @@ class _RecordReader(LogReader):
         self.offset, self._record, self.error = found.read_to, found.record, found.error
         self.limit_bytes = max(self.limit_bytes, _TAIL_READ_BYTES)
         self.times_left_out = 0
-        self._stretches.keep(self._log(), self.position.offset, self.offset)
+        self._keep()
 
     def start_at(self, start: int) -> None:
         self.offset = start
+        self._keep()
 
     def end_at(self, end: int) -> None:
         self._end = end
 
     def _log(self) -> ReadLog:
-        topic_id, epoch = self._session.leaders.incarnation(self.piece)
-        incarnation = topic_id or self._session.deadline, epoch
+        incarnation = self._leaders.incarnation(self.piece)
         return ReadLog(*self.piece, incarnation, self._isolation_level, self._at_or_after_ms)
 
     def recall(self) -> None:
-        self.offset = self._stretches.end_from(self._log(), self.offset)
+        finding = self._findings.lookup(self._log(), self.offset)
+        if finding is not None:
+            self._start = min(self._start, finding.start)
+            self.offset, self._record = finding.end, finding.record
+            self._read_at_s = min(self._read_at_s, finding.read_at_s)
+
+    def _keep(self) -> None:
+        if self.offset > self._start or self._record is not None:
+            finding = Finding(self._start, self.offset, self._record, self._read_at_s)
+            self._findings.keep(self._log(), finding)
 
     def follow(self, other: Self) -> None:
         super().follow(other)

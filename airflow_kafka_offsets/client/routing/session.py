@@ -13,7 +13,7 @@ from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import Future, NodeId
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.connection.transport import Transport
-from airflow_kafka_offsets.client.records.empty_stretches import EmptyStretches
+from airflow_kafka_offsets.client.records.record_findings import RecordFindings
 from airflow_kafka_offsets.client.routing.coordinators import Coordinators
 from airflow_kafka_offsets.client.routing.metadata import Leaders, TopicsMetadata
 
@@ -60,7 +60,7 @@ class Session:
 
     :param deadline: when the answer is due.
     :param in_flight: limits concurrent requests to each leader.
-    :param empty_stretches: where logs were read and hold no record.
+    :param findings: what was found in logs lately.
     :param touched: topics on which each group had commits or which it read, so that their metadata can be requested
         alongside the group's commits.
     """
@@ -70,7 +70,7 @@ class Session:
     leaders: Leaders
     coordinators: Coordinators
     in_flight: InFlight = field(default_factory=InFlight)
-    empty_stretches: EmptyStretches = field(default_factory=EmptyStretches)
+    findings: RecordFindings = field(default_factory=RecordFindings)
     touched: dict[str, set[str]] = field(default_factory=dict)
 
     def attempt(self) -> Deadline:
