@@ -14,6 +14,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
 from airflow_kafka_offsets.errors import ConfigurationError, number_of, shorten
 from airflow_kafka_offsets.ledger.entries import Published
+from airflow_kafka_offsets.ledger.storage import LedgerPath
 from airflow_kafka_offsets.offsets.windows.ledger_names import DRIVERS
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
@@ -208,7 +209,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         folder = (
             load.windows[0].ledger.folder / DRIVERS
             if self.cluster.files is None
-            else ObjectStoragePath(self.cluster.files)
+            else LedgerPath.of(ObjectStoragePath(self.cluster.files))
         )
         files, packages = ClusterFiles(folder), packages_in(given.get(PACKAGES))
         if self.cluster.spark_version is not None:

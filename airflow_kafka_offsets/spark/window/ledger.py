@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import CommitConflictError, KafkaOffsetsError, LedgerConflictError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, failure_file, note_file, result_file
-from airflow_kafka_offsets.ledger.decisions import created_of, window_of
 from airflow_kafka_offsets.ledger.entries import Attempted, Output
 from airflow_kafka_offsets.ledger.files import attempt_folder
 from airflow_kafka_offsets.ledger.log import Log
@@ -108,14 +107,14 @@ class RunLedger:
             anew, or this attempt can't be published any more.
         """
         state = self._log.read()
-        ledger_id = created_of(state).ledger_id
+        ledger_id = state.begun.ledger_id
         if ledger_id != manifest.ledger_id:
             raise LedgerConflictError(
                 f"The manifest of window {manifest.window} was pinned in ledger {manifest.ledger_id}, but "
                 f"{self.pipeline_uri} is ledger {ledger_id}. A ledger is moved or restored as a whole folder. Nothing "
                 "is published."
             )
-        window = window_of(state, manifest.window)
+        window = state.window(manifest.window)
         if window.manifest != manifest.sha256:
             raise LedgerConflictError(
                 f"Window {window.name} was resolved anew, to other offsets (manifest {window.manifest}, and "

@@ -228,18 +228,18 @@ def empty_manifest(manifest: Manifest) -> Manifest:
 @pytest.fixture(scope="session")
 def transactional(make_flights: MakeFlights, broker: Broker) -> str:
     """A topic: offsets 0 to 9 are committed records, 10 a marker, 11 to 15 aborted records, 16 a marker."""
-    return _write_transactions(broker, make_flights({0: 0}), committed=10, aborted=5)
+    return write_transactions(broker, make_flights({0: 0}), committed=10, aborted=5)
 
 
 @pytest.fixture(scope="session")
 def sparse(make_flights: MakeFlights, broker: Broker) -> Manifest:
     """More offsets without a record than with one: a committed record, its marker, three aborted ones and theirs, and
     so on, 8 times; the window ends with a marker, where the log ends too."""
-    topic = _write_transactions(broker, make_flights({0: 0}), committed=1, aborted=3, rounds=8)
+    topic = write_transactions(broker, make_flights({0: 0}), committed=1, aborted=3, rounds=8)
     return manifest_of([(topic, 0, 0, 48)])
 
 
-def _write_transactions(broker: Broker, topic: str, committed: int, aborted: int, rounds: int = 1) -> str:
+def write_transactions(broker: Broker, topic: str, committed: int, aborted: int, rounds: int = 1) -> str:
     with closing(
         connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, transactional_id=topic)
     ) as producer:

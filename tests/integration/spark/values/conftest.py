@@ -26,8 +26,6 @@ from tests.unit.spark.manifests import FIVE_MS
 Headers = list[tuple[str, bytes]]
 Sent = tuple[bytes | None, bytes | None, Headers]
 """Key, value, headers."""
-MakeTopicOf = Callable[[Sequence[Sent]], str]
-LoadTable = Callable[..., RunResult]
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
 from tests.unit.offsets.proof.results import run_result
 
@@ -24,7 +23,7 @@ from tests.unit.offsets.proof.results import run_result
 def manifest(cleanup_policy: str = "delete") -> Manifest:
     first = snapshot({0: 10, 1: 0}, cleanup_policy=cleanup_policy)
     last = snapshot({0: 20, 1: 0}, at_ms=T0 + HOUR_MS, cleanup_policy=cleanup_policy)
-    return Manifest.of("loads", LEDGER_ID, window_between(first, last))
+    return Manifest.of("loads", LEDGER_ID, first, last)
 
 
 def result(
@@ -170,7 +169,7 @@ class TestVerdict:
 
     def test_an_empty_run_of_an_empty_window_is_proved(self) -> None:
         """S6."""
-        empty = Manifest.of("loads", LEDGER_ID, window_between(snapshot({0: 5}), snapshot({0: 5}, at_ms=T0 + 1)))
+        empty = Manifest.of("loads", LEDGER_ID, snapshot({0: 5}), snapshot({0: 5}, at_ms=T0 + 1))
         run = run_result(empty, [], output=None, source=None)
         assert judge(empty, run).proved
 
