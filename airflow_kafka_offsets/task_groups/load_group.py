@@ -18,7 +18,7 @@ from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOper
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaPipelineSensor
-from airflow_kafka_offsets.submission.table_load import TableLoad
+from airflow_kafka_offsets.spark.table_load import TableLoad
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
     ClusterUnreachableError,
     ConfigurationError,
-    DataLossError,
     LedgerCorruptError,
     TopicChangedError,
     UnprovenError,
@@ -54,16 +53,6 @@ class TestPreflight:
             spark_binary=spark_binary,
             **({"application_args": ["--output", "file:///t"]} | arguments),
         )
-
-    def test_loss_names_partitions_and_exact_counts(
-        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
-    ) -> None:
-        """S12, E10: retention or DeleteRecords between resolve and run."""
-        window = resolve(ten, at(2), at(7))
-        admin.delete_records({TopicPartition(ten, 0): 5})
-        with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
-            self.load(window).execute(context)
-        assert fails_with(DataLossError, failed)
 
     def test_a_deleted_topic_is_named(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
-from airflow_kafka_offsets.conditions.offsets_reached import LogEndsFound, OffsetsReached
+from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.wait_memory import WaitMemory
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ClusterUnreachableError
@@ -46,7 +46,6 @@ CASES: list[tuple[Condition, str, list[str], list[str]]] = [
         ["t"],
     ),
     (GroupsCaughtUp(("g",), max_age_ms=60_000), "the group is behind by no record older than 60 s", ["g"], []),
-    (LogEndsFound("g", ("t",)), "Kafka has said where the logs end, which the group then has to reach", ["g"], ["t"]),
     (OffsetsReached("g", TARGET), f"the group has committed up to {SINCE}", ["g"], ["t"]),
     (WindowComplete(("t",), T0), "every partition has a record at or after 2026-11-21T06:00:00.000Z", [], ["t"]),
     (

@@ -13,7 +13,8 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.submission.table_load import TableLoad
+from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from airflow_kafka_offsets.task_groups.increment_load import kafka_increment_load
 from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup
 from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
@@ -76,7 +77,7 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         on_data_loss="load_rest",
         default_args={"retries": 3, "pool": "spark"},
         packages="connector",
-        application=TableLoad("{{ o }}", sink="delta", flatten=True, json_schema="a INT"),
+        application=TableLoad("{{ o }}", sink="delta", flatten=True, value_format=ValueFormat("json", "a INT")),
         allow_gaps=True,
     )
     waits: Any = loaded.sensor
@@ -87,7 +88,7 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
     assert (loaded.load.on_data_loss, loaded.load.packages, loaded.load.application_args, loaded.load.allow_gaps) == (
         "load_rest",
         "connector",
-        ["--output", "{{ o }}", "--sink", "delta", "--json-schema", "a INT", "--flatten"],
+        ["--output", "{{ o }}", "--sink", "delta", "--value-format", "json", "schema=a INT", "--flatten"],
         True,
     )
 
