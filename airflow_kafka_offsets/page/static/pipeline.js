@@ -9,7 +9,7 @@ import { windowsHead, windowsList } from "./windows.js";
 
 const problem = (state, ...words) => make("li", {}, badge(state, ...words));
 // Words of the ledger, as its commands print them, are the title.
-const toldProblem = (state, pipeline, words, before = "", after = null) => make("li", { title: words }, badge(state, before, ...linked(pipeline, words), ".", after ?? ""));
+const toldProblem = (state, pipeline, words, before = "", after = null) => make("li", { title: words }, badge(state, before, ...linked(pipeline, words), "."), after);
 
 // What somebody on call has to know, the most urgent first.
 function problems(pipeline, overview, { schedules, now_ms: now }) {
