@@ -117,7 +117,7 @@ def filled_by(state: State, hole: Hole) -> list[str]:
 
 
 def _ways(dag_id: str, missing: Hole) -> list[str]:
-    """How to load a hole; a command comes first. A neighbour that its dates take in too is published, and left alone."""
+    """How to load a hole; a command comes first. A neighbour that its dates take in is published, and so left alone."""
     start, end = iso_instant(missing.start_ms), iso_instant(missing.end_ms)
     if missing.before_first:
         return [f"a backfill of {dag_id} over the time before {end}, from the group's commits on"]
