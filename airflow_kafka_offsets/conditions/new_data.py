@@ -42,7 +42,6 @@ class NewData(Condition):
     """
 
     kind: ClassVar[str] = "new_data"
-    sensor: ClassVar[str] = "KafkaNewDataSensor"
 
     topics: tuple[str, ...]
     since: FixedOffsets

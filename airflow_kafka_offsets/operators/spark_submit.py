@@ -142,26 +142,20 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             return []
         submitter = Submitter.of(self)
         self._check_deferrable(submitter)
-        load = self._load(context, refs, submitter)
+        load = self._load(context, refs)
         self._on_cluster = submitter.place.on_cluster
         before = self._begun_before(load) if self._on_cluster else None
         if before is not None:
             return self._run(load, submitter, before)
-        outcomes, batch = load.begin()
+        outcomes, batch = load.begin(submitter.program.refuse_missing)
         if not batch.attempts:
             return self._report(load, outcomes)
         if (failure := load.failure(outcomes)) is not None:
             self.log.error("Before Spark is started, %s", failure)
         return self._run(load, submitter, batch)
 
-    def _load(self, context: Context, refs: WindowRefs, submitter: Submitter | None = None) -> LoadTry:
-        """The try, with nothing begun yet.
-
-        :param submitter: what is going to be run, unless all windows are published; None if it was.
-        """
-        load, again = LoadTry.of(context, refs, self.on_data_loss), as_flag(self.reload, "reload")
-        if submitter is not None and (again or not load.is_done):
-            submitter.program.refuse_missing()
+    def _load(self, context: Context, refs: WindowRefs) -> LoadTry:
+        load = LoadTry.of(context, refs, self.on_data_loss)
         if self.table is not None:
             self.table.refuse_without_registry(refs.schema_registry_conn_id)
         servers = load.kafka.settings().bootstrap_servers
@@ -171,7 +165,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
         found = outcomes(seen, load.windows).values()
         self.seen = tuple(each for each in found if isinstance(each, TaskWindow))
-        return load.reload() if again else load
+        return load.reload() if as_flag(self.reload, "reload") else load
 
     def _check_deferrable(self, submitter: Submitter) -> None:
         if not self.deferrable:

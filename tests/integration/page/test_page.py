@@ -14,6 +14,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from airflow_kafka_offsets.ledger import audits, load_decisions
+from airflow_kafka_offsets.ledger.entries import Audited
+from airflow_kafka_offsets.ledger.files import audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.lineage.links import window_page
@@ -25,6 +27,7 @@ from airflow_kafka_offsets.offsets.audits.report import AuditReport, PartitionCo
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
+from airflow_kafka_offsets.offsets.windows.manifest import digest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.page.app import make_app
 from dev import ROOT
@@ -232,7 +235,13 @@ class TestSaysWhatTheCommandsSay:
             audited_ms=LATER_MS,
             seconds=1.0,
         )
-        audits.hand_over(audited, report.to_bytes(), {"dag_id": "loads", "run_id": "r-1", "task_id": "audit"})
+        content, who = report.to_bytes(), {"dag_id": "loads", "run_id": "r-1", "task_id": "audit"}
+        audited.files.create(audit_file(made.name, report.run), content)
+        wish = Audited(
+            *(made.name, "lake.t", report.run, digest(content)),
+            *(report.counts, report.rows, who, LATER_MS, report.records),
+        )
+        audited.change(lambda state: audits.audited(state, wish, made.manifest))
         browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
         (shown,) = browser.get(f"/api/pipelines/audited/windows/{made.name}").json()["audits"]
         assert (shown["table"], shown["found"], shown["rows"], shown["records"]) == (
