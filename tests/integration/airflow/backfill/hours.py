@@ -15,8 +15,8 @@ from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
 HOURS = "hours"
 """The Dag, its pipeline, and its group."""
 BERLIN = ZoneInfo("Europe/Berlin")
-FIRST, END = datetime(2026, 10, 24, tzinfo=BERLIN), datetime(2026, 10, 27, tzinfo=BERLIN)
-"""Three days; the second one has 25 hours."""
+DAYS = [datetime(2026, 10, day, tzinfo=BERLIN) for day in (24, 25, 26, 27, 28)]
+"""The starts of four days and their end. The second one has 25 hours."""
 
 
 def hours_dag(topic: str, ledger_root: str, programs: str) -> DAG:
@@ -24,8 +24,9 @@ def hours_dag(topic: str, ledger_root: str, programs: str) -> DAG:
 
     :param programs: folder with what is to run as ``spark-submit``.
     """
+    (first, *_, last, _) = DAYS
     timetable = CronDataIntervalTimetable("0 0 * * *", timezone="Europe/Berlin")
-    with DAG(HOURS, schedule=timetable, start_date=FIRST, end_date=END - timedelta(days=1), catchup=False) as dag:
+    with DAG(HOURS, schedule=timetable, start_date=first, end_date=last, catchup=False) as dag:
         load = kafka_window_load(
             pipeline=KafkaPipeline(HOURS, topic, ledger_root=ledger_root),
             split=timedelta(hours=1),

@@ -35,8 +35,8 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from dev.airflow_services import AirflowServices
 from dev.kafka import Broker
-from dev.postgres import Postgres
 from tests.integration.airflow.backfill.daily import DAG_ID, Row, manifest_of, read_exactly
+from tests.integration.airflow.backfill.services import airflow_on_postgres
 from tests.integration.airflow.backfill.skipping import SKIPPING
 from tests.integration.airflow.backfill.writing import (
     EMPTY,
@@ -47,7 +47,7 @@ from tests.integration.airflow.backfill.writing import (
     write_past,
     writing_on,
 )
-from tests.integration.airflow.conftest import COUNT, LOCAL_SPARK, InSparksPlace, Publish, Resolve
+from tests.integration.airflow.conftest import COUNT, InSparksPlace, Publish, Resolve
 from tests.integration.conftest import Produce
 from tests.patience import RUN_S
 
@@ -131,31 +131,13 @@ def month(broker: Broker, topic: str, tmp_path_factory: pytest.TempPathFactory) 
     """A month, backfilled while the live schedule runs and producers write."""
     home = tmp_path_factory.mktemp("backfill")
     (home / "output").mkdir()
-    import_once(home)
     began = time.monotonic()
-    with Postgres() as database, AirflowServices(home, environment(home, broker), database.url) as airflow:
+    with airflow_on_postgres(home, broker) as airflow:
         # As far ahead as the services took to start: the backfill is under way then, or its first run waits.
         tick = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=round(time.monotonic() - began))
         with writing_on(broker.bootstrap_servers, topic, days=DAYS):
             backfill(airflow, tick, dag_file(tick, broker.bootstrap_servers, topic, home / "output"))
         yield Month(airflow, tick, home / "output", whole_log(broker.bootstrap_servers, topic))
-
-
-def environment(home: Path, broker: Broker) -> dict[str, str]:
-    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
-    return {
-        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection),
-        "AIRFLOW_CONN_SPARK_DEFAULT": LOCAL_SPARK,
-        "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": (home / "ledger").as_uri(),
-        "AIRFLOW__CORE__PARALLELISM": "8",
-    }
-
-
-def import_once(home: Path) -> None:
-    """Have the scheduler import what a hundred tasks need, which it forks."""
-    settings = home / "airflow" / "config" / "airflow_local_settings.py"
-    settings.parent.mkdir(parents=True)
-    settings.write_text("import airflow_kafka_offsets.operators.resolve_window, confluent_kafka")
 
 
 def dag_file(tick: datetime, bootstrap_servers: str, topic: str, output: Path) -> str:
