@@ -35,4 +35,7 @@ def _import_once(home: Path) -> None:
     """Have the scheduler import what a hundred tasks need, which it forks."""
     settings = home / "airflow" / "config" / "airflow_local_settings.py"
     settings.parent.mkdir(parents=True)
-    settings.write_text("import airflow_kafka_offsets.operators.resolve_window, confluent_kafka")
+    settings.write_text(
+        "import airflow_kafka_offsets.operators.commit_offsets, airflow_kafka_offsets.task_groups.window_load\n"
+        "import confluent_kafka\n"
+    )
