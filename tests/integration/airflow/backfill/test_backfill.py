@@ -5,8 +5,8 @@ The Dag is in :mod:`tests.integration.airflow.backfill.daily`, the topic in
 backfill: the live schedule takes the newest window at once and today's when it is due; the backfill takes the month
 before, whose last window the live schedule has taken already.
 
-And the backfill that verify asks for, where a schedule without catch-up has skipped runs: the Dag of
-:mod:`tests.integration.airflow.backfill.skipping`.
+And the backfill that verify asks for, where a schedule without catch-up has skipped runs: a Dag of
+:mod:`tests.integration.airflow.backfill.loading`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from dev.airflow_services import AirflowServices
 from dev.kafka import Broker
 from tests.integration.airflow.backfill.daily import DAG_ID, Row, manifest_of, read_exactly
 from tests.integration.airflow.backfill.services import airflow_on_postgres
-from tests.integration.airflow.backfill.skipping import SKIPPING
 from tests.integration.airflow.backfill.writing import (
     EMPTY,
     IDLE,
@@ -59,10 +58,12 @@ from tests.integration.airflow.backfill.daily import daily_dag
 dag = daily_dag("{0.minute} {0.hour} * * * {0.second}", {1!r}, {2!r}, {3!r}, {4}, {5})
 """
 
+SKIPPING = "skipping"
+"""The Dag, its topic, its pipeline, and its group."""
 SKIPPING_FILE = """
-from tests.integration.airflow.backfill.skipping import skipping_dag
+from tests.integration.airflow.backfill.loading import loading_dag
 
-dag = skipping_dag({!r}, {!r}, {!r}, {!r})
+dag = loading_dag("skipping", "{} * * * *", "UTC", {!r}, {!r})
 """
 
 # A hundred tasks, each a process: two minutes on two free cores.
@@ -272,7 +273,7 @@ class TestSkippedRuns:
         produce(SKIPPING, 0, [(int(each.timestamp() * 1000), None, b"x") for each in hours])
         publish(resolve(SKIPPING, hours[0].isoformat(), hours[1].isoformat(), pipeline=SKIPPING))
         in_sparks_place(COUNT)
-        names = (tick.minute, SKIPPING, ledger_root.as_uri(), str(tmp_path / "bin"))
+        names = (tick.minute, ledger_root.as_uri(), str(tmp_path / "bin"))
         (airflow.dags_folder / "skipping.py").write_text(SKIPPING_FILE.format(*names))
         airflow.unpause(SKIPPING)
 

@@ -1,12 +1,14 @@
 """``airflow backfill create`` of a daily Dag that loads the hours of its day: one Spark run for each day, and none
 for a day without records.
 
-The Dag is in :mod:`tests.integration.airflow.backfill.hours`.
+The Dag is in :mod:`tests.integration.airflow.backfill.loading`.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from kafka import KafkaAdminClient
@@ -16,7 +18,6 @@ from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from dev.kafka import Broker
-from tests.integration.airflow.backfill.hours import DAYS, HOURS
 from tests.integration.airflow.backfill.services import airflow_on_postgres
 from tests.integration.airflow.conftest import InSparksPlace
 from tests.integration.conftest import Produce
@@ -24,10 +25,16 @@ from tests.patience import RUN_S
 
 HOUR_MS, EACH = 3_600_000, 3
 """Records of an hour."""
+HOURS = "hours"
+"""The Dag, its topic, its pipeline, and its group."""
+DAYS = [datetime(2026, 10, day, tzinfo=ZoneInfo("Europe/Berlin")) for day in (24, 25, 26, 27, 28)]
+"""The starts of four days and their end. The second one has 25 hours."""
 DAG_FILE = """
-from tests.integration.airflow.backfill.hours import hours_dag
+from datetime import datetime, timedelta
+from tests.integration.airflow.backfill.loading import loading_dag
 
-dag = hours_dag({!r}, {!r}, {!r})
+end, split = datetime.fromisoformat({!r}), timedelta(hours=1)
+dag = loading_dag("hours", "0 0 * * *", "Europe/Berlin", {!r}, {!r}, end, split=split)
 """
 COUNT = """
 from tests.integration.airflow.in_sparks_place import count_batch
@@ -60,7 +67,7 @@ def test_each_day_loads_its_hours_with_one_spark_run(
     starts = tmp_path / "starts"
     in_sparks_place(COUNT.format(str(starts)))
     with airflow_on_postgres(tmp_path / "airflow", broker) as airflow:
-        text = DAG_FILE.format(HOURS, ledger_root.as_uri(), str(tmp_path / "bin"))
+        text = DAG_FILE.format(DAYS[3].isoformat(), ledger_root.as_uri(), str(tmp_path / "bin"))
         (airflow.dags_folder / "hours.py").write_text(text)
         airflow.unpause(HOURS)
         dates = ["--from-date", DAYS[0].isoformat(), "--to-date", DAYS[3].isoformat()]
