@@ -36,7 +36,7 @@ from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.pipelines.attempts import Wanted, begin_each, unloadable
 from airflow_kafka_offsets.pipelines.loads import by_ledger_of, in_turn, publish_each
 from airflow_kafka_offsets.pipelines.preflight import lost_of_each
-from airflow_kafka_offsets.references.window_ref import WindowRefs
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.submission.batch import BATCH, Batch, files_of, in_order, noted, record
 from airflow_kafka_offsets.submission.spark_failure import noted_failure
 
@@ -151,10 +151,9 @@ class LoadTry:
         with suppress(KafkaOffsetsError):
             self.end(batch, failure, lambda *_: failure)
 
-    def refs_of(self, batch: Batch) -> list[dict[str, Any]]:
-        """The references to a batch's windows, in their order, as plain JSON."""
-        refs = dict(zip(self.windows, self.refs.refs, strict=True))
-        return [refs[each].to_json() for each in batch.attempts]
+    def ref_of(self, wanted: Wanted) -> WindowRef:
+        """The reference to one of the windows."""
+        return self.refs.refs[self.windows.index(wanted)]
 
     def begin(self, check: Callable[[], None] | None = None) -> tuple[dict[Wanted, Outcome], Batch]:
         """What there is to do: see :func:`.attempts.begin_each`.
