@@ -101,11 +101,6 @@ def _words(counts: Mapping[str, int]) -> Iterator[str]:
             yield f"{number_of(counts[problem], noun)} {problem.replace('_', ' ')}"
 
 
-def is_only_late(counts: Mapping[str, int]) -> bool:
-    """Whether all that a table lacks is what its writer hasn't come to yet."""
-    return {problem for problem in Problem if counts.get(problem)} == {Problem.NOT_YET}
-
-
 def problems_of(found: Iterable[Finding]) -> dict[str, int]:
     """The amounts of findings by problem, without what isn't one."""
     counts: dict[str, int] = {}
