@@ -119,6 +119,9 @@ class IcebergSink:
         yield "iceberg.control.topic", self.control_topic
         yield "iceberg.control.commit.interval-ms", str(self._commit_interval_ms)
         yield "iceberg.kafka.bootstrap.servers", self._servers
+        # As in the worker's settings, for the consumers of the control topic.
+        yield "iceberg.kafka.session.timeout.ms", "6000"
+        yield "iceberg.kafka.heartbeat.interval.ms", "2000"
         # What a killed worker's transactions hold up on the control topic, they hold up for so long.
         yield "iceberg.kafka.transaction.timeout.ms", "10000"
         yield "transforms", "place"

@@ -84,6 +84,8 @@ _LONGEST_FIRST = [
     "spark",
     "airflow",
     "spark cluster",
+    "tests/integration/airflow/test_on_yarn.py",
+    "tests/integration/ledger/test_contention.py",
     "tests/chaos/",
     "tests/integration/airflow/backfill/",
     "tests/integration/airflow/test_example_dags.py",

@@ -16,7 +16,6 @@ from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Audited
 from airflow_kafka_offsets.ledger.files import audit_failure_file, audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.load_decisions import window_read_from
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.audits.findings import problem_words
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
@@ -32,7 +31,7 @@ def audited(state: State, wish: Audited, manifest: str) -> Entries:
     :param manifest: hash of the manifest that the audit was given.
     :raises LedgerConflictError: when the window isn't there, or is another one of that name.
     """
-    window = window_read_from(state, wish.window, manifest)
+    window = state.window(wish.window, manifest)
     known = next((each for each in window.audits if each.table == wish.table), None)
     is_old = known is not None and (known.run == wish.run or known.audited_ms > wish.audited_ms)
     return () if is_old else (wish,)

@@ -68,7 +68,6 @@ def record(client_factory: ClientFactory, windows: Iterable[Wanted], run: str, w
         - LogTruncatedError when a log was truncated below the window's end since it was resolved.
         - Others when Kafka can't be asked about that, unless the table's own sums have told everything.
     """
-
     asked = list(windows)
     found = dict(zip(asked, in_parallel(lambda each: or_error(partial(_left, each, run)), asked), strict=True))
     errors = {each: error for each, error in found.items() if isinstance(error, KafkaOffsetsError)}
@@ -92,7 +91,7 @@ def _left(wanted: Wanted, run: str) -> _Left | None:
 
 
 def _recorded(client_factory: ClientFactory, left: Sequence[_Left], who: Mapping[str, Any]) -> Outcomes:
-    refused = dict(zip((each.wanted for each in left), _refused(client_factory, left), strict=True))
+    refused = _refused(client_factory, left)
     for ledger, ours in by_ledger_of(each for each in left if refused[each.wanted] is None).items():
         decisions = [partial(each.decide, who=who) for each in ours]
         ledger.change(partial(load_decisions.allowed, decisions=decisions))
@@ -106,18 +105,19 @@ def _recorded(client_factory: ClientFactory, left: Sequence[_Left], who: Mapping
     return {each.wanted: or_error(partial(outcome, each)) for each in left}
 
 
-def _refused(client_factory: ClientFactory, left: Sequence[_Left]) -> list[KafkaOffsetsError | None]:
+def _refused(client_factory: ClientFactory, left: Sequence[_Left]) -> dict[Wanted, KafkaOffsetsError | None]:
     """Why Kafka says that a report doesn't count; None if it doesn't say so. Where the table's own sums have told
     everything, the window's offsets are enough, whatever has become of the topic: but not if they belong to other
     records now."""
 
-    def ask() -> list[KafkaOffsetsError | None]:
+    def ask() -> dict[Wanted, KafkaOffsetsError | None]:
         with client_factory() as client:
-            return changes(client, [each.manifest for each in left])
+            return changes(client, {each.wanted: each.manifest for each in left})
 
-    found = or_error(ask) if left else []
-    errors = [found] * len(left) if isinstance(found, KafkaOffsetsError) else found
-    return [
-        error if each.report.looked_at or isinstance(error, LogTruncatedError) else None
-        for each, error in zip(left, errors, strict=True)
-    ]
+    found = or_error(ask) if left else {}
+
+    def refused(each: _Left) -> KafkaOffsetsError | None:
+        error = found if isinstance(found, KafkaOffsetsError) else found[each.wanted]
+        return error if each.report.looked_at or isinstance(error, LogTruncatedError) else None
+
+    return {each.wanted: refused(each) for each in left}

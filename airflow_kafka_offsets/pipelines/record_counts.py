@@ -30,7 +30,7 @@ def count_records(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest)
     if not ranges or ledger.window(manifest.window).census is not None:
         return
     contents = client.log_contents(ranges, isolation_level=manifest.isolation_level).raise_for_errors()
-    for error in filter(None, changes(client, [manifest])):
+    for error in filter(None, changes(client, {manifest.window: manifest}).values()):
         raise error
     census = Census.of(contents)
     wish = RecordsCounted(manifest.window, ledger.contents.add_census(manifest.window, census), census.records)

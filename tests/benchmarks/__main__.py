@@ -19,8 +19,6 @@ from tests.benchmarks.clusters import Clusters, Sizes
 from tests.benchmarks.lag import far_poll, many_partitions, poll
 from tests.benchmarks.ledger import ledger
 from tests.benchmarks.many_windows import many_windows
-from tests.benchmarks.memory import memory
-from tests.benchmarks.outage import outage
 from tests.benchmarks.report import Row, as_json, as_table, machine
 from tests.benchmarks.small_window import small_window
 from tests.benchmarks.snapshot import snapshots
@@ -29,22 +27,18 @@ from tests.benchmarks.spark_load import spark_load
 from tests.benchmarks.spark_memory import spark_memory
 from tests.benchmarks.spark_read import spark_hot_partition, spark_read
 from tests.benchmarks.spark_scale import spark_scale
-from tests.benchmarks.spark_settings import spark_settings
 from tests.benchmarks.typed_values import typed_values
 from tests.benchmarks.waits import waits
 
 WORKS: Mapping[str, Callable[[Clusters], Iterator[Row]]] = {
     "poll": poll,
-    "memory": memory,
     "far-poll": far_poll,
     "many-partitions": many_partitions,
     "snapshots": snapshots,
     "backfill": backfill,
     "ledger": ledger,
-    "outage": outage,
     "waits": waits,
     "spark-read": spark_read,
-    "spark-settings": spark_settings,
     "spark-hot-partition": spark_hot_partition,
     "spark-load": spark_load,
     "typed-values": typed_values,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # not in its __all__
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec as KafkaPythonSpec
 from kafka.protocol.consumer import IsolationLevel
@@ -44,21 +44,6 @@ class Confluent:
         asked = {TopicPartition(*each): latest for each in pieces}
         found = self._admin.list_offsets(asked, request_timeout=_TIMEOUT_S)
         return {(key.topic, key.partition): each.result().offset for key, each in found.items()}
-
-    def answered(self, pieces: Iterable[ours.TopicPartition], timeout_s: float) -> int:
-        """How many partitions answer with their log end by a deadline."""
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(*each): latest for each in pieces}
-        found = self._admin.list_offsets(asked, request_timeout=timeout_s)
-        return sum(_has_offset(each) for each in found.values())
-
-
-def _has_offset(future: Any) -> bool:
-    """Whether there is an answer. If a partition's leader doesn't answer, there is no error, but offset -1001."""
-    try:
-        return bool(future.result().offset >= 0)
-    except KafkaException:
-        return False
 
 
 class KafkaPython:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import resource
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,12 +16,10 @@ from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.split_plan import split_plan
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.pipelines.resolver import Resolver
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, client, create, wait_for_leaders
-from tests.benchmarks.memory import resident_mib
 from tests.benchmarks.records import RECORD_BYTES, write_records
 from tests.benchmarks.report import Row
 from tests.benchmarks.spark_load import load
@@ -60,7 +60,7 @@ def _manifest(width: int) -> tuple[float, str]:
     """Seconds in total, and of each step in words."""
     start = snapshot(dict.fromkeys(range(width), 0), at_ms=INSTANT_MS)
     end = snapshot({n: 10_000 + n % 1_000 for n in range(width)}, at_ms=INSTANT_MS + HOUR_MS)
-    built, build_s = timed(lambda: Manifest.of("wide", "0" * 32, window_between(start, end)))
+    built, build_s = timed(lambda: Manifest.of("wide", "0" * 32, start, end))
     content, bytes_s = timed(built.to_bytes)
     sha256, hash_s = timed(lambda: built.sha256)
     read, read_s = timed(lambda: Manifest.from_bytes(content, sha256))
@@ -114,3 +114,15 @@ def _resolved(address: str, folder: Path, topics: Sequence[Topic]) -> tuple[Ledg
         resolver = Resolver(ours, ledger, [each.name for each in topics], IsolationLevel.READ_COMMITTED)
         (resolved,) = resolver.windows([(INSTANT_MS, INSTANT_MS + HOUR_MS)])
         return ledger, resolved.pinned
+
+
+def resident_mib(name: str, process: int | str = "self") -> float:
+    """Resident memory now (VmRSS) or its peak (VmHWM), MiB. ``getrusage`` would include the parent's before ``exec``.
+
+    :param process: the id of another process, on Linux only.
+    """
+    status = Path(f"/proc/{process}/status")
+    if status.exists():
+        (kib,) = re.findall(rf"^{name}:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+        return int(kib) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS: in bytes, and only the peak

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
 import pytest
 
@@ -27,12 +27,6 @@ class TestFlights:
         departures = [flight.scheduled_departure_ms for flight in all_flights]
         assert departures == sorted(departures)
 
-    @pytest.mark.parametrize(("month", "day", "hour"), [(3, 9, 11), (3, 10, 10), (11, 2, 10), (11, 3, 11)])
-    def test_around_the_changes_of_the_clock_follow_daylight_saving(
-        self, all_flights: list[Flight], month: int, day: int, hour: int
-    ) -> None:
-        assert _utc(_first_of(all_flights, month=month, day=day, hour=6)).hour == hour
-
     def test_agree_with_the_hour_that_the_csv_gives_in_utc(self, all_flights: list[Flight]) -> None:
         hour_ms = functools.cache(lambda text: int(datetime.fromisoformat(text).timestamp() * 1000))
         for flight in all_flights:
@@ -47,11 +41,3 @@ class TestCountByUtcDay:
         days = {date(1970, 1, 1) + timedelta(days=each): count for each, count in since_1970.items()}
         none = {date(2012, 12, 31): 0}
         assert flights.count_by_utc_day(days | none) == days | none
-
-
-def _utc(flight: Flight) -> datetime:
-    return datetime.fromtimestamp(flight.scheduled_departure_ms / 1000, UTC)
-
-
-def _first_of(flights: list[Flight], **columns: int) -> Flight:
-    return next(each for each in flights if columns.items() <= each.columns.items())

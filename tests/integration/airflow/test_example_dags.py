@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,7 +19,7 @@ from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOper
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from dev import ROOT
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import RECORDS_A_DAY, Publish, Resolve, flight, sasl, use_connection
+from tests.integration.airflow.conftest import RECORDS_A_DAY, Resolve, flight, sasl, use_connection
 from tests.integration.airflow.example_dags import CAUGHT_UP, GROUP, commit, home, meanwhile, run_dag, run_script
 from tests.integration.conftest import USERS, Produce
 
@@ -67,27 +66,6 @@ class TestEveryDag:
 
 @pytest.mark.nightly("an Airflow and drivers of its own; test_s3.py runs such a Dag, dev/demo.py this one")
 class TestFlightsDaily:
-    def test_a_day_is_loaded_proved_and_committed(self, home: Path) -> None:
-        self.load_a_day(home)
-
-    def load_a_day(self, home: Path) -> dict[str, tuple[str, Any]]:
-        first = run_dag("flights_daily", datetime(2013, 3, 10, tzinfo=UTC))
-        assert {task: state for task, (state, _) in first.items()} == dict.fromkeys(first, "success")
-        assert first["verify"][1]["verdict"] == "read = written = log"
-        assert first["load"][1]["rows"] == rows_of(home) == 2 * RECORDS_A_DAY
-        assert first["commit"][1]["group"] == "flights-daily"
-        return first
-
-    @pytest.mark.nightly("a driver of its own; windows/test_tries.py has a published window loaded again")
-    def test_it_reads_the_same_when_it_runs_again(self, home: Path) -> None:
-        """S23."""
-        first = self.load_a_day(home)
-        again = run_dag("flights_daily", datetime(2013, 3, 10, tzinfo=UTC))
-        assert again["resolve"][1] == first["resolve"][1]
-        assert again["load"][1]["attempt"] == first["load"][1]["attempt"]
-        assert again["load"][1]["seconds"] is None, "Spark isn't started"
-        assert rows_of(home) == 2 * RECORDS_A_DAY
-
     @pytest.mark.nightly("two drivers; test_s3.py kills a driver in a Dag")
     def test_a_load_killed_half_way_is_retried_without_loss_or_doubling_and_its_password_is_in_no_log(
         self, home: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
@@ -189,42 +167,7 @@ print(json.dumps({"first": first, "rows": rows, "verdict": verdict}))
 """
 
 
-STEPS = ("resolve", "load", "verify")
-
-
-@pytest.mark.nightly("a driver of its own; test_s3.py runs a Dag with this task group")
-class TestWindowLoad:
-    def test_one_call_is_the_whole_pipeline(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The links are those that Airflow's API answers: from the serialised Dag, and XComs."""
-        from airflow.dag_processing.dagbag import DagBag
-        from airflow.serialization.serialized_objects import DagSerialization
-
-        dag = DagBag(str(ROOT / "dags" / "window_load.py"), bundle_name="dags-folder").dags["window_load"]
-        run = dag.test(logical_date=datetime(2013, 3, 10, tzinfo=UTC))
-        tasks = {ti.task_id: ti for ti in run.get_task_instances()}
-        assert {name: str(ti.state) for name, ti in tasks.items()} == dict.fromkeys(
-            ("flights.complete", "flights.resolve", "flights.load", "flights.verify", "commit"), "success"
-        )
-        load, verify = (tasks[f"flights.{name}"].xcom_pull(task_ids=f"flights.{name}") for name in ("load", "verify"))
-        assert (load["read"], load["written"], load["gaps"]) == (2 * RECORDS_A_DAY, 2 * RECORDS_A_DAY, 0)
-        assert verify["verdict"] == "read = written = log"
-        # For a whole process, Airflow's scheduler turns them off, and its code runs here too.
-        monkeypatch.setattr(DagSerialization, "_load_operator_extra_links", True)
-        shown = DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task("flights.load")
-        links = {name: shown.get_extra_links(tasks["flights.load"], name) for name in shown.extra_links}
-        assert links["Spark UI"] == ""
-        assert links["Window"].startswith("http://localhost:8080/kafka-windows/#/p/window_load/w/")
-
-
 @pytest.mark.nightly("an Airflow and a driver of their own; test_prepare_load.py has a load that others submit")
-class TestClassicSparkSubmit:
-    def test_airflows_own_operator_loads_a_window_that_three_confs_name(self, home: Path) -> None:
-        results = run_dag("classic_spark_submit", datetime(2013, 3, 10, tzinfo=UTC))
-        assert {task: state for task, (state, _) in results.items()} == dict.fromkeys(results, "success")
-        assert results["verify"][1]["written"] == 2 * RECORDS_A_DAY
-
-
-@pytest.mark.nightly("an Airflow and a driver of their own; TestClassicSparkSubmit has a job that isn't ours to submit")
 class TestTaskPySpark:
     def test_a_task_reads_parses_and_writes_in_its_own_session_and_verify_publishes(
         self, home: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
@@ -298,22 +241,6 @@ class TestSnapshotsLoad:
         assert results["arrived"][1]["new"] == {"flights": 100}
         assert results["load"][1]["rows"] == results["resolve"][1]["offsets"] == 100
         assert results["verify"][1]["verdict"] == "read = written = log"
-
-
-@pytest.mark.nightly("drivers of its own; windows/test_increments.py has increments, TestFlightsDaily drivers")
-class TestIncremental:
-    def test_it_waits_for_records_after_the_last_window_that_was_published_and_loads_them(
-        self, home: Path, resolve: Resolve, publish: Publish, produce: Produce
-    ) -> None:
-        end = datetime.now(UTC).isoformat()
-        publish(resolve("flights", "2013-03-09T00:00:00Z", end, pipeline="flights_increments"))
-        with meanwhile(produce, "flights", 0, [(None, None, b"x")] * 100):
-            results = run_dag("incremental", datetime.now(UTC))
-        assert {task: state for task, (state, _) in results.items()} == dict.fromkeys(results, "success")
-        waited, verified = results["flights.new_data"][1], results["flights.verify"][1]
-        assert (waited["new"], waited["stale"]) == ({"flights": 100}, {})
-        assert results["flights.resolve"][1]["offsets"] == results["flights.load"][1]["rows"] == 100
-        assert verified["verdict"] == "read = written = log"
 
 
 class TestTogether:

@@ -13,8 +13,6 @@ from airflow_kafka_offsets.errors import ClusterUnreachableError
 from airflow_kafka_offsets.operators.lag_alert import KafkaLagAlertOperator
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, Context, use_connection
-from tests.integration.client.cases.workload import group_member
-from tests.patience import wait_until
 
 Alert = Callable[..., dict[str, Any]]
 
@@ -62,23 +60,6 @@ def test_one_table_names_each_group_with_what_is_wrong_and_no_other(
         behind: ["lag"],
         missing: ["unknown"],
     }
-
-
-def test_a_group_that_is_moved_back_stands_still_and_has_no_members(
-    broker: Broker, ten: str, alert: Alert, commit: Commit
-) -> None:
-    group = f"reader-{ten}"
-    with group_member(broker, group, [ten], auto_offset_reset="earliest") as consumer:
-        wait_until(lambda: bool(consumer.poll(100)), "the member has read")
-        assert alert(groups=group) == {group: {"alarms": [], "lag": 10}}
-        consumer.commit()
-        assert alert(groups=group) == {group: {"alarms": [], "lag": 0}}
-    commit(group, ten, 3)
-    for raised in ("stopped, rewound", "stopped, stalled"):
-        with pytest.raises(AirflowFailException) as failed:
-            alert(groups=group)
-        assert set(raised.split(", ")) == set(str(failed.value).splitlines()[2].split("  ")[1].split(", "))
-    assert alert(groups=group, fail_on=[], max_lag=7) == {group: {"alarms": [], "lag": 7}}
 
 
 def test_no_broker_is_retried(alert: Alert, monkeypatch: pytest.MonkeyPatch) -> None:

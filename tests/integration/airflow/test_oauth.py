@@ -18,11 +18,9 @@ from kafka import KafkaAdminClient, KafkaProducer
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
+from airflow_kafka_offsets.errors import AuthenticationError, ConfigurationError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
@@ -123,41 +121,12 @@ class TestClient:
         assert tokens.given[-1] == "loader"
         assert tokens.scopes[-1] == "read"
 
-    @pytest.mark.nightly("waits until a token ends; the tests beside it log in by tokens")
-    def test_one_token_serves_all_connections_and_is_renewed_before_it_ends(
-        self, keys: dict[str, str], tokens: TokenServer, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        before, ends = len(tokens.given), time.monotonic() + 3 * LIFE_S
-        with OffsetsClient(ClientSettings.from_config(keys), timeout_s=15) as client:
-            while time.monotonic() < ends:
-                assert client.list_offsets([TopicPartition("flights", 0)], OffsetSpec.LATEST).ok()
-                time.sleep(0.5)
-        assert 3 <= len(tokens.given) - before <= 5
-        assert caplog.messages == []
-
     def test_a_wrong_secret_is_the_identity_servers_refusal(self, keys: dict[str, str], tokens: TokenServer) -> None:
         with pytest.raises(
             AuthenticationError, match=r"answered HTTP 401 for client loader: .*Invalid client"
         ) as failed:
             cluster_of(keys | {"sasl.oauthbearer.client.secret": "wr0ng"})
         assert "wr0ng" not in str(failed.value)
-
-    def test_a_server_that_fails_may_do_better_later(
-        self, keys: dict[str, str], tokens: TokenServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(tokens, "fails_with", 503)
-        with pytest.raises(ClusterUnreachableError, match=r"answered HTTP 503 for client loader.*Try again later"):
-            cluster_of(keys)
-
-    def test_nobody_at_the_endpoint(self, keys: dict[str, str]) -> None:
-        with pytest.raises(ClusterUnreachableError, match=r"http://127.0.0.1:1/token can't be reached: .*refused"):
-            cluster_of(keys | {"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token"})
-
-    def test_another_page_gives_no_token(self, keys: dict[str, str], tmp_path: Path) -> None:
-        with TokenServer({}, tmp_path) as other:
-            other.fails_with = 200
-            with pytest.raises(AuthenticationError, match="without a usable access_token for client loader"):
-                cluster_of(keys | {"sasl.oauthbearer.token.endpoint.url": other.endpoint})
 
     def test_a_token_that_the_broker_refuses(self, keys: dict[str, str], tmp_path: Path) -> None:
         """Signed by somebody else."""

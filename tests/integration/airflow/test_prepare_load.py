@@ -66,40 +66,6 @@ class TestSubmittedByAnybody:
         assert attempt.number == report["attempt"] == prepared["attempt"]
         assert attempt.who["task_id"] == "t"
 
-    @pytest.mark.nightly("two drivers; spark/test_reruns.py has a second one of an attempt, and a late one")
-    def test_it_may_be_submitted_again_before_it_is_published_and_afterwards(
-        self, ten: str, resolve: Resolve, context: Context, tmp_path: Path, submit: Submit, ledger: Ledger
-    ) -> None:
-        """By a submitter that lost the connection to its cluster."""
-        window = resolve(ten, at(2), at(7))
-        prepared = prepare(window, context, tmp_path / "out")
-        verify = KafkaVerifyWindowOperator(task_id="verify", window=window, load=prepared)
-        for _ in range(2):
-            assert submit(prepared["submit"]).returncode == 0
-        assert len(ledger.attempt(window["window"], prepared["attempt"]).results()) == 1, "the first one's"
-        verify.execute(context)
-        assert submit(prepared["submit"]).returncode == 0, "a driver that comes late finds it published"
-
-    @pytest.mark.nightly("a driver of its own; windows/test_data_loss.py loads the rest")
-    def test_what_retention_left_is_loaded(
-        self,
-        ten: str,
-        resolve: Resolve,
-        admin: KafkaAdminClient,
-        context: Context,
-        tmp_path: Path,
-        submit: Submit,
-    ) -> None:
-        window = resolve(ten, at(2), at(7))
-        admin.delete_records({TopicPartition(ten, 0): 5})
-        prepared = prepare(window, context, tmp_path / "out", on_data_loss="load_rest")
-        verify = KafkaVerifyWindowOperator(task_id="verify", window=window, load=prepared, deferrable=True)
-        with pytest.raises(TaskDeferred):
-            verify.execute(context)
-        assert submit(prepared["submit"]).returncode == 0
-        report = verify.execute(context)
-        assert (report["read"], report["lost"]) == (2, 3)
-
     def test_a_window_without_offsets_is_published_and_needs_no_driver(
         self, ten: str, resolve: Resolve, context: Context, tmp_path: Path
     ) -> None:
@@ -277,7 +243,7 @@ class TestVerifyWaits:
         import asyncio
 
         window = resolve(ten, at(2), at(7))
-        wrong = ["--output", (tmp_path / "out").as_uri(), "--json-schema", "no schema at all("]
+        wrong = ["--output", (tmp_path / "out").as_uri(), "--value-format", "json", "schema=no schema at all("]
         prepared = prepare(window, context, tmp_path, application_args=wrong)
         verify = KafkaVerifyWindowOperator(task_id="verify", window=window, load=prepared, deferrable=True)
         with pytest.raises(TaskDeferred) as deferred:
@@ -287,7 +253,7 @@ class TestVerifyWaits:
         assert isinstance(trigger, KafkaWindowLoadedTrigger)
         event = asyncio.run(self.next_event(KafkaWindowLoadedTrigger(**trigger.serialize()[1])))
         assert event["status"] == "failed"
-        assert "--json-schema: The schema" in event["message"]
+        assert "value: The schema" in event["message"]
         with pytest.raises(AirflowFailException, match="can't be parsed"):
             verify.execute_complete(context, event)
         with pytest.raises(AirflowFailException, match="can't be parsed"):
@@ -298,7 +264,7 @@ class TestVerifyWaits:
     ) -> None:
         window = resolve(ten, at(2), at(7))
         prepared = prepare(window, context, tmp_path / "out")
-        failing = [*prepared["submit"], "--json-schema", "no schema at all("]
+        failing = [*prepared["submit"], "--value-format", "json", "schema=no schema at all("]
         assert submit(failing).returncode != 0
         assert submit(prepared["submit"]).returncode == 0
         verify = KafkaVerifyWindowOperator(task_id="verify", window=window, load=prepared, deferrable=True)

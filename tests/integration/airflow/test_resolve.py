@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from datetime import timedelta
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
@@ -22,7 +21,6 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
-from dev.kafka import Broker
 from tests.integration.airflow.conftest import (
     T0,
     T0_MS,
@@ -30,12 +28,10 @@ from tests.integration.airflow.conftest import (
     Resolve,
     at,
     fails_with,
-    recreate,
     use_connection,
 )
 from tests.integration.airflow.windows.conftest import ranges
-from tests.integration.conftest import MakeTopic, Produce
-from tests.integration.kafka_clients import connect
+from tests.integration.conftest import Produce
 from tests.unit.offsets.builders import offsets_of
 
 
@@ -58,34 +54,10 @@ class TestResolve:
         produce(ten, 0, [(T0_MS + 3000, None, b"late"), (T0_MS + 30_000, None, b"next")])
         assert resolve(ten, at(2), at(20)) == first
 
-    def test_neighbours_tile_although_a_late_record_came_between(
-        self, ten: str, resolve: Resolve, produce: Produce
-    ) -> None:
-        """S2, E3: the late record is in the window in which it arrived, once."""
-        first = resolve(ten, at(0), at(20))
-        produce(ten, 0, [(T0_MS + 5000, None, b"late"), (T0_MS + 25_000, None, b"on time")])
-        second = resolve(ten, at(20), at(40))
-        assert [ranges(each) for each in (first, second)] == [[(0, 0, 10)], [(0, 10, 12)]]
-
     def test_the_interval_of_the_run_is_the_default(self, ten: str, context: Context) -> None:
         context |= {"data_interval_start": T0, "data_interval_end": T0 + timedelta(seconds=5)}
         window = KafkaResolveWindowOperator(task_id="r", pipeline=KafkaPipeline("loads", [ten])).execute(context)
         assert window["offsets"] == 5
-
-    def test_an_empty_partition_makes_an_empty_window(self, topic: MakeTopic, resolve: Resolve) -> None:
-        """S6."""
-        assert resolve(topic(partitions=3), at(0), at(1))["offsets"] == 0
-
-    def test_a_partition_added_between_two_windows_starts_at_its_log_start(
-        self, ten: str, resolve: Resolve, broker: Broker, admin: KafkaAdminClient
-    ) -> None:
-        """S17, E23."""
-        resolve(ten, at(0), at(5))
-        admin.create_partitions({ten: 2})
-        with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers)) as producer:
-            for seconds in (6, 60):
-                producer.send(ten, b"new", partition=1, timestamp_ms=T0_MS + seconds * 1000)
-        assert ranges(resolve(ten, at(5), at(30))) == [(0, 5, 10), (1, 0, 1)]
 
     @pytest.mark.parametrize(
         ("start", "end", "kind", "message"),
@@ -127,16 +99,6 @@ class TestResolve:
         ledger.create(["of-another"], "some-other-cluster", IsolationLevel.READ_COMMITTED)
         with pytest.raises(AirflowFailException, match="belongs to cluster some-other-cluster"):
             resolve("of-another", at(0), at(1))
-
-    def test_a_recreated_topic_is_refused(
-        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, produce: Produce
-    ) -> None:
-        """S16, E24."""
-        resolve(ten, at(0), at(5))
-        recreate(admin, ten)
-        with pytest.raises(AirflowFailException, match="re-created") as failed:
-            resolve(ten, at(5), at(10))
-        assert fails_with(TopicChangedError, failed)
 
     def test_no_broker_fails_the_try_and_leaves_the_retry_to_airflow(
         self, monkeypatch: pytest.MonkeyPatch, resolve: Resolve

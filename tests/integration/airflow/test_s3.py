@@ -67,11 +67,6 @@ dag = DagBag({file!r}, bundle_name="dags-folder").dags["on_s3"]
 run = dag.test(logical_date=datetime(2013, 3, 10, tzinfo=UTC))
 print(json.dumps({{ti.task_id.partition(".")[2] or ti.task_id: str(ti.state) for ti in run.get_task_instances()}}))
 """
-WORKER_DIES = """
-import os
-from airflow_kafka_offsets.submission import tries
-tries.publish_each = lambda *_: os._exit(9)
-"""
 
 
 @pytest.fixture
@@ -127,17 +122,6 @@ class TestTheWholeDag:
     @pytest.fixture
     def ledger(self, bucket: str) -> Ledger:
         return Ledger(ObjectStoragePath(f"s3://lake_s3@{bucket}/ledger"), "flights")
-
-    @pytest.mark.nightly("two more drivers, and a worker; the test below kills a driver")
-    def test_it_publishes_once_though_first_its_driver_dies_and_then_its_worker(
-        self, run: Run, ledger: Ledger, s3_endpoint: str
-    ) -> None:
-        """S13, S22: the third try doesn't start Spark: the second one's driver had counted."""
-        assert run().get("load") == "failed"
-        assert "died" in run(WORKER_DIES)
-        assert [each for each in windows_of(ledger) if each.publication is not None] == []
-        assert set(run().values()) == {"success"}
-        assert_published_once(ledger, s3_endpoint, attempts=2)
 
     def test_it_publishes_once_though_its_driver_dies(
         self, run: Run, ledger: Ledger, home: Path, s3_endpoint: str

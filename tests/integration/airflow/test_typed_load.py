@@ -18,7 +18,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from airflow_kafka_offsets import KafkaPipeline, KafkaSparkSubmitOperator, KafkaVerifyWindowOperator, TableLoad
-from airflow_kafka_offsets.errors import ConfigurationError, RegistryError
+from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from dev.airflow_home import environment
 from dev.kafka import Broker
@@ -95,23 +95,6 @@ def test_values_become_columns_and_the_login_is_in_no_log(
     assert "spark-submit" in caplog.text
     assert PASSWORD not in said
     assert LOGIN not in said
-
-
-@pytest.mark.nightly("a driver of its own; the test above shows what a typed load does")
-def test_a_wrong_password_is_one_line_before_anything_is_read(
-    window: dict[str, Any],
-    context: Context,
-    tmp_path: Path,
-    gate: RegistryGate,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    connect_registry(monkeypatch, gate.url, "wrong")
-    load = KafkaSparkSubmitOperator(task_id="load", window=window, application=table_of(tmp_path))
-    with pytest.raises(AirflowFailException, match=r"refused the login \(HTTP 401\): Unauthorized") as failed:
-        load.execute(context)
-    assert fails_with(RegistryError, failed)
-    assert "\n" not in str(failed.value)
-    assert not (tmp_path / "orders").exists()
 
 
 def test_without_a_registry_nothing_is_started(

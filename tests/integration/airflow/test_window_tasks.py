@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
     ClusterUnreachableError,
     ConfigurationError,
-    DataLossError,
     LedgerCorruptError,
     TopicChangedError,
     UnprovenError,
@@ -25,6 +24,7 @@ from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.references.window_ref import WindowRefs
 from tests.integration.airflow.conftest import (
     LOCAL_SPARK,
     T0_MS,
@@ -53,16 +53,6 @@ class TestPreflight:
             spark_binary=spark_binary,
             **({"application_args": ["--output", "file:///t"]} | arguments),
         )
-
-    def test_loss_names_partitions_and_exact_counts(
-        self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
-    ) -> None:
-        """S12, E10: retention or DeleteRecords between resolve and run."""
-        window = resolve(ten, at(2), at(7))
-        admin.delete_records({TopicPartition(ten, 0): 5})
-        with pytest.raises(AirflowFailException, match=rf"3 of 5 offsets .* {ten}-0: 3 offsets from 2 on") as failed:
-            self.load(window).execute(context)
-        assert fails_with(DataLossError, failed)
 
     def test_a_deleted_topic_is_named(
         self, ten: str, resolve: Resolve, admin: KafkaAdminClient, context: Context
@@ -104,7 +94,7 @@ class TestPreflight:
         monkeypatch: pytest.MonkeyPatch,
         named: dict[str, str],
     ) -> None:
-        """Airflow started by its path has not its own environment's programs on PATH."""
+        """Airflow started by its path has not its own environment's programs on PATH. No attempt is begun for it."""
         window = resolve(ten, at(2), at(7))
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
@@ -117,6 +107,7 @@ class TestPreflight:
         advised = re.search(r"PySpark's is (\S+): put its folder on PATH, or give its path as spark_binary=", said)
         assert advised is not None
         assert os.access(advised[1], os.X_OK)
+        assert WindowRefs.from_json(window).ledgers()[0].window(window["window"]).attempts == ()
 
     def test_missing_java_is_one_clear_line(
         self,

@@ -136,7 +136,11 @@ class ScriptedCluster:
 
     def given_time(self, client: OffsetsClient) -> OffsetsClient:
         """The same client with as much time as a busy machine needs, for the calls after one that was to time out."""
-        client._sessions.timeout_s = GRACE_S
+        return self.hurried(client, GRACE_S)
+
+    def hurried(self, client: OffsetsClient, timeout_s: float = 1.0) -> OffsetsClient:
+        """The same client with that much time, for calls that are to time out once it is connected."""
+        client._sessions.timeout_s = timeout_s
         return client
 
     def requests(self, request_class: Any, node: int | None = None) -> list[Any]:

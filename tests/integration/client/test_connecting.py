@@ -69,18 +69,24 @@ def web_port() -> Iterator[int]:
     thread.join(5)
 
 
+ANSWERED_S = 6.0
+"""A deadline before which an answer of some kind arrives, also on a busy machine."""
+
+
 def ask(config: dict[str, object], timeout_s: float = 2.0) -> str:
-    with OffsetsClient(ClientSettings.from_config(config), timeout_s=timeout_s) as client:
-        return client.cluster_id()
+    started = time.monotonic()
+    try:
+        with OffsetsClient(ClientSettings.from_config(config), timeout_s=timeout_s) as client:
+            return client.cluster_id()
+    finally:
+        assert time.monotonic() - started < timeout_s + GRACE_S
 
 
 class TestUnreachable:
     @pytest.fixture(autouse=True)
-    def _in_time_and_in_one_line(self, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    def _in_one_line(self, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         caplog.set_level(logging.INFO)
-        started = time.monotonic()
         yield
-        assert time.monotonic() - started < 2 + GRACE_S
         assert caplog.messages == []
 
     def test_nobody_listens(self) -> None:
@@ -106,15 +112,15 @@ class TestUnreachable:
 
     def test_a_port_that_speaks_another_protocol(self, web_port: int) -> None:
         with pytest.raises(ClusterUnreachableError, match=r"not in Kafka's protocol .* does security.protocol match"):
-            ask({"bootstrap.servers": f"127.0.0.1:{web_port}"})
+            ask({"bootstrap.servers": f"127.0.0.1:{web_port}"}, ANSWERED_S)
 
     def test_a_plain_connection_to_a_port_that_wants_a_login(self, broker: Broker) -> None:
         with pytest.raises(ClusterUnreachableError, match=r"closed the connection \(does security.protocol match"):
-            ask({"bootstrap.servers": broker.sasl_bootstrap_servers})
+            ask({"bootstrap.servers": broker.sasl_bootstrap_servers}, ANSWERED_S)
 
     def test_a_tls_connection_to_a_plain_port(self, broker: Broker) -> None:
         with pytest.raises(ClusterUnreachableError, match="SSL"):
-            ask({"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL"})
+            ask({"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL"}, ANSWERED_S)
 
 
 class TestSeveralAddresses:

@@ -196,7 +196,7 @@ class TestOwnEpochs:
         offsets = CommittedOffsets([CommittedOffset(*A0, 4, 7), CommittedOffset(*B0, 4, 7)])
         with ScriptedCluster({"a": [0], "b": [0, 0]}) as cluster:
             cluster.brokers[0].on(OffsetForLeaderEpochRequest, epochs_end_at(4, errors={A0: 6}))
-            bad, good = cluster.client(timeout_s=1).own_epochs(offsets)
+            bad, good = cluster.client(timeout_s=3).own_epochs(offsets)
         assert (bad.offset, bad.error and bad.error.name) == (None, "NOT_LEADER_OR_FOLLOWER")
         assert (good.offset, good.leader_epoch, good.error) == (4, 7, None)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import boto3
@@ -80,19 +79,3 @@ class TestLists:
     def test_of_a_bucket_that_is_not_there_are_an_error(self, ours: Any) -> None:
         with pytest.raises(ClientError, match="NoSuchBucket"):
             ours.list_objects_v2(Bucket="never")
-
-
-def test_one_conditional_put_of_many_wins(ours: Any) -> None:
-    ours.create_bucket(Bucket="puts")
-
-    def put(number: int) -> bool:
-        try:
-            ours.put_object(Bucket="puts", Key="one", Body=str(number).encode(), IfNoneMatch="*")
-        except ClientError as error:
-            return error.response["ResponseMetadata"]["HTTPStatusCode"] != 412
-        return True
-
-    with ThreadPoolExecutor(16) as pool:
-        won = list(pool.map(put, range(64)))
-    assert ours.get_object(Bucket="puts", Key="one")["Body"].read().decode() == str(won.index(True))
-    assert won.count(True) == 1

@@ -233,8 +233,10 @@ def now_ms() -> int:
 
 
 def _passes(error: Any) -> bool:
-    """Whether an error of librdkafka goes away: some don't say so that come while a leader isn't known yet."""
-    passing = (KafkaError._NOENT, KafkaError._UNKNOWN_PARTITION, KafkaError.NOT_LEADER_FOR_PARTITION)
+    """Whether an error of librdkafka goes away: some don't say so that come while a leader isn't known yet, or while a
+    busy machine doesn't answer in time."""
+    unknown = (KafkaError._NOENT, KafkaError._UNKNOWN_PARTITION, KafkaError.NOT_LEADER_FOR_PARTITION)
+    passing = (*unknown, KafkaError._TIMED_OUT)
     return bool(error.retriable()) or error.code() in passing
 
 

@@ -66,10 +66,17 @@ class TestAFew:
         assert are_verified(side_by_side(load, ledger, 12, 6))
 
 
-@pytest.mark.nightly("a minute each on a disk, and several on S3; a few of them are above")
+@pytest.mark.nightly("a minute each; a few of them are above")
 class TestMany:
-    def test_500_increments_by_16_threads_are_one_row(self, ledger: Ledger) -> None:
-        assert are_one_row(side_by_side(take, ledger, 500, 16))
+    """On S3 fewer of them: moto answers a hundredth of what S3 does, and each that loses a number asks it again."""
 
-    def test_200_tasks_of_a_backfill_pin_load_and_publish_side_by_side(self, ledger: Ledger) -> None:
-        assert are_verified(side_by_side(load, ledger, 200, 32))
+    @pytest.fixture
+    def share(self, root: str) -> float:
+        """How much of the work is done on this store."""
+        return 0.2 if root.startswith("s3") else 1.0
+
+    def test_500_increments_by_16_threads_are_one_row(self, ledger: Ledger, share: float) -> None:
+        assert are_one_row(side_by_side(take, ledger, round(500 * share), 16))
+
+    def test_200_tasks_of_a_backfill_pin_load_and_publish_side_by_side(self, ledger: Ledger, share: float) -> None:
+        assert are_verified(side_by_side(load, ledger, round(200 * share), round(32 * share)))

@@ -11,14 +11,13 @@ import pytest
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
-    ConfigurationError,
     CountedTwiceError,
     LedgerConflictError,
     UnprovenError,
 )
 from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.attempt_files import result_file
-from airflow_kafka_offsets.ledger.counted import counted as counted_by, left_to_publish
+from airflow_kafka_offsets.ledger.counted import left_to_publish
 from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -38,8 +37,8 @@ def no_kafka() -> AbstractContextManager[OffsetsClient]:
 
 
 def started(ledger: Ledger, name: str, manifest: str) -> Attempted | Published:
-    (begun,) = attempts.begin_each([attempts.Wanted(ledger, name, manifest)], no_kafka, {"run": "r-1"})
-    return loads.returned(begun)
+    wanted = attempts.Wanted(ledger, name, manifest)
+    return loads.returned(attempts.begin_each([wanted], no_kafka, {"run": "r-1"})[wanted])
 
 
 class TestBegin:
@@ -122,20 +121,11 @@ class TestPublish:
         with pytest.raises(
             UnprovenError, match=r"is not published: read 9 rows, wrote 10.*stay at file:///out"
         ) as told:
-            loads.returned(*loads.publish_each(no_kafka, [short]))
+            loads.returned(loads.publish_each(no_kafka, {0: short})[0])
         assert not isinstance(told.value, CountedTwiceError)
 
 
 class TestTakeOver:
-    def test_stores_the_result_of_a_driver_that_cannot_reach_the_ledger_once(self, local: Ledger) -> None:
-        window = resolve(local, 0)
-        attempt = begin(local, window)
-        result = result_of(local, window, attempt)
-        window = local.window(window.name)
-        first = loads.take_over(NO_CLIENT, local, window, result)
-        assert loads.take_over(NO_CLIENT, local, window, result) == first
-        assert counted_by(local, window, attempt.number) == [first]
-
     def test_of_another_result_of_the_same_run_is_refused(self, local: Ledger) -> None:
         window = resolve(local, 0)
         attempt = begin(local, window)
@@ -154,8 +144,3 @@ class TestTakeOver:
             loads.take_over(NO_CLIENT, local, window, replace(result, attempt=99))
         with pytest.raises(LedgerConflictError, match="of a run at this window"):
             loads.take_over(NO_CLIENT, local, window, replace(result, manifest_sha256="0" * 64))
-
-    @pytest.mark.parametrize("fields", [{}, {"attempt": 1}, None, []])
-    def test_what_is_no_result_is_said_of_the_argument(self, fields: Any) -> None:
-        with pytest.raises(ConfigurationError, match=r"result= takes what PinnedWindow\.write"):
-            loads.handed_over(fields, "result=")

@@ -9,16 +9,14 @@ from itertools import pairwise
 import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.counted import counted as counted_by
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Attempted, Output, Pinned, Published, Snapshotted, Verified
-from airflow_kafka_offsets.ledger.find import find
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.window_status import statuses
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from tests.integration.counting_s3 import Count, count, counting_server, root
-from tests.integration.ledger.loads import AT_T0, LATER_MS, at_hour, begin, load, new_ledger, publish_asked, resolve
+from tests.integration.ledger.loads import begin, load, new_ledger, publish_asked, resolve
 from tests.integration.ledger.results import result_of
 from tests.unit.offsets.builders import HOUR_MS, T0
 
@@ -89,15 +87,6 @@ class TestRequests:
             assert len(statuses(own, own.state.windows.values())) == YEAR
 
         assert len(asked := count(command)) <= 4, asked
-
-    def test_of_a_record_that_is_looked_for(self, count: Count, ledger: Ledger, opened: Callable[..., Ledger]) -> None:
-        instants = {T0 + hour * HOUR_MS: ledger.contents.add_snapshot(at_hour(hour)) for hour in range(49)}
-        asked = decisions.ResolvedOffsets(ledger.state.number, LATER_MS, instants)
-        ledger.change(lambda state: decisions.pin(state, list(pairwise(instants)), asked, ledger.contents))
-        with_many_commits(ledger, load(ledger, 0).name)
-        for hour in (0, 1, 17, 30, 47):
-            requests = count(lambda hour=hour: find(opened(), TopicPartition("t", 0), AT_T0 + hour * 10 + 5))  # type: ignore[misc]
-            assert len(requests) <= 8, requests
 
     def test_of_a_command_that_changes_something(
         self, count: Count, ledger: Ledger, opened: Callable[..., Ledger]

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.session.conf import RunConf
+from airflow_kafka_offsets.spark.session.conf import GIVEN_BACK, RunConf
 from dev.kafka import Broker
 from dev.spark_packages import jars_of
 from tests.integration.conftest import Produce, Record
@@ -74,6 +74,7 @@ SMALL = {
     # Compiling a query takes a third of the CPU, for a handful of rows. It is compiled on clusters and by spark-submit.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **GIVEN_BACK,
 }
 """What a session of few rows needs."""
 

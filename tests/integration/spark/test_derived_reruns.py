@@ -38,7 +38,6 @@ class TestSeveralDriversOfOneAttempt:
         assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
 
     @pytest.mark.nightly("each kind of output; sinks/test_attempts.py has two drivers of an attempt at each table")
-    @pytest.mark.parametrize("gaps", [False, True])
     @EVERY
     def test_the_second_one_proves_nothing_that_the_first_one_has_written(
         self,
@@ -47,20 +46,19 @@ class TestSeveralDriversOfOneAttempt:
         manifest: Manifest,
         ledger_uri: str,
         make_sink: MakeSink,
-        gaps: bool,
     ) -> None:
         """It died once its rows were there, and hadn't said what it counted. In a table they stay until the task's next
         attempt."""
-        first, sinks = open_window(manifest, allow_gaps=gaps), (make_sink("hourly"), make_sink("high"))
+        first, sinks = open_window(manifest), (make_sink("hourly"), make_sink("high"))
         with interrupted("airflow_kafka_offsets.spark.window.ledger.RunLedger.record"):
             derive(first, *sinks)
-        second = open_window(manifest, driver_of(first).number, allow_gaps=gaps)
+        second = open_window(manifest, driver_of(first).number)
         if isinstance(sinks[0], FileSink):  # each driver's rows have a place of their own
             derive(second, *sinks)
         else:
             with pytest.raises(CommitConflictError, match="it alone can prove"):
                 derive(second, *sinks)
-            derive(open_window(manifest, allow_gaps=gaps), *sinks)
+            derive(open_window(manifest), *sinks)
         assert rows_of(read_published(spark, ledger_uri)) == expected(manifest)
         assert read_published(spark, ledger_uri, output="too_high").count() == 24
         _nothing_else(spark, *sinks)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
@@ -19,36 +17,19 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from airflow_kafka_offsets.spark.sinks.sink import Attempt
 from tests.integration.spark.conftest import OpenWindow
-from tests.integration.spark.publishing import Loaded, driver_of, load, load_rows, name_of, publish, result_of
+from tests.integration.spark.publishing import driver_of, load, name_of, publish
 from tests.integration.spark.test_pinned_window import offsets
-from tests.patience import PATIENCE_S
 from tests.unit.spark import ledgers
 
 EXPECTED = {0: list(range(10, 90)), 2: list(range(125))}
 
 
-def overtaken(window: PinnedWindow, table: str, another: Callable[[], object]) -> Loaded:
-    """Load a window, while another driver does so after this one has begun."""
-
-    class Overtaken(FileSink):
-        def replace(self, rows: DataFrame, attempt: Attempt) -> str | None:
-            another()
-            return super().replace(rows, attempt)
-
-    return load_rows(window, window.read(), Overtaken(table))
-
-
 def folders(table: str, manifest: Manifest) -> set[str]:
     """What the window's folder in the output has."""
     return {path.name for path in Path(table.removeprefix("file://"), f"window={manifest.window}").iterdir()}
-
-
-_EACH_SINK = pytest.mark.nightly("sinks/test_every_sink.py has attempts, and drivers of one, side by side at files too")
 
 
 class TestSeveralDriversOfOneAttempt:
@@ -75,22 +56,6 @@ class TestSeveralDriversOfOneAttempt:
         with pytest.raises(LedgerCorruptError, match=r"result\.json is .*, though it is published"):
             load(open_window(manifest, driver_of(first).number), table)
 
-    @_EACH_SINK
-    def test_started_at_once_each_writes_rows_of_its_own_and_one_counts(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
-    ) -> None:
-        first = open_window(manifest)
-        second = open_window(manifest, driver_of(first).number)
-        with ThreadPoolExecutor(2) as pool:
-            written = [pool.submit(each.write, each.read(), FileSink(table)) for each in (first, second)]
-            results = [each.result(2 * PATIENCE_S) for each in written]
-        assert [result_of(each) for each in (first, second)] == results
-        assert {publish(each, result).run for each, result in zip((first, second), results, strict=True)} == {
-            driver_of(first).run
-        }
-        assert folders(table, manifest) == {f"attempt={name_of(each)}" for each in (first, second)}
-        assert offsets(read_published(spark, ledger_uri)) == EXPECTED
-
     def test_one_that_was_not_proved_takes_nothing_from_the_other(
         self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
     ) -> None:
@@ -103,19 +68,6 @@ class TestSeveralDriversOfOneAttempt:
 
 
 class TestLateDrivers:
-    @_EACH_SINK
-    def test_of_two_attempts_side_by_side_one_is_published_and_read(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, table: str
-    ) -> None:
-        """S22: Airflow's retry may run beside the attempt that it gave up on. Each says what it has counted itself."""
-        first, second = open_window(manifest), open_window(manifest)
-        run = overtaken(second, table, lambda: load(first, table))
-
-        assert run.result.attempt == driver_of(second).number
-        assert run.published.attempt == driver_of(first).number
-        assert run.result.written == result_of(first).written
-        assert offsets(read_published(spark, ledger_uri)) == EXPECTED
-
     def test_one_that_begins_to_write_after_another_attempt_is_published_writes_nothing(
         self, open_window: OpenWindow, manifest: Manifest, table: str
     ) -> None:
@@ -180,15 +132,6 @@ class TestReload:
         rows = read_published(spark, ledger_uri)
         assert {row["how"] for row in rows.select("how").distinct().collect()} == {1}
         assert offsets(rows) == EXPECTED
-
-    @pytest.mark.nightly("another place; the test above loads again, and each attempt has a folder of its own anyway")
-    def test_it_may_go_to_another_output(
-        self, spark: SparkSession, open_window: OpenWindow, manifest: Manifest, ledger_uri: str, tmp_path: Path
-    ) -> None:
-        load(open_window(manifest), f"file://{tmp_path}/one")
-        run = load(open_window(manifest, again=True), f"file://{tmp_path}/two")
-        assert (run.output or "").startswith(f"file://{tmp_path}/two")
-        assert offsets(read_published(spark, ledger_uri)) == EXPECTED
 
 
 def test_a_driver_has_one_write(open_window: OpenWindow, empty_manifest: Manifest, table: str) -> None:

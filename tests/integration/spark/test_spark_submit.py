@@ -8,7 +8,6 @@ import signal
 import subprocess
 import venv
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pyspark
@@ -22,7 +21,6 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.submission.driver_bundle import bundle
-from dev import jars
 from tests.integration.ledger.loads import publish_asked
 from tests.integration.spark.conftest import Pin
 from tests.integration.spark.test_pinned_window import offsets
@@ -119,8 +117,9 @@ class TestLoad:
             table,
             "--key-format",
             "string",
-            "--json-schema",
-            "icao24 STRING, altitude_m INT",
+            "--value-format",
+            "json",
+            "schema=icao24 STRING, altitude_m INT",
         )
         stdout, stderr = process.communicate()
 
@@ -155,37 +154,3 @@ class TestLoad:
         assert note is not None
         assert note.is_permanent
         assert str(note.as_error()).startswith(said)
-
-    @pytest.mark.nightly("a driver of its own; airflow/test_window_tasks.py refuses such a connector")
-    def test_the_connector_of_another_spark_is_one_clear_line(
-        self, submit: Submit, pin: Pin, manifest: Manifest, table: str
-    ) -> None:
-        older = jars.retrieve("spark-kafka-3.5.1", "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.1")
-        found = ",".join(map(str, sorted(older.glob("*.jar"))))
-        stdout, stderr = submit(pin(manifest), LOAD, "--output", table, jars=found).communicate()
-        (line,) = [line for line in (stdout + stderr).splitlines() if line.startswith("kafka-offsets-load: ")]
-        assert "ConfigurationError: Spark's Kafka connector is that of another Spark or Scala" in line
-        assert f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}, and no other" in line
-
-    @pytest.mark.nightly("a driver of its own; airflow/test_audit_table.py has a driver's error as the task's")
-    def test_an_error_of_ours_is_one_line_without_a_traceback_or_a_secret(
-        self, submit: Submit, pin: Pin, manifest: Manifest, table: str
-    ) -> None:
-        told = replace(pin(manifest), sha256="1234")
-        process = submit(told, LOAD, "--output", table, secrets={"kafka.sasl.jaas.config": "hunter2"})
-        stdout, stderr = process.communicate()
-
-        assert process.returncode == 1
-        log = stdout + stderr  # spark-submit joins the two streams of a Python driver
-        assert (
-            len(
-                [
-                    line
-                    for line in log.splitlines()
-                    if line.startswith("kafka-offsets-load: LedgerCorruptError: The manifest")
-                ]
-            )
-            == 1
-        )
-        assert "Traceback" not in log
-        assert "hunter2" not in log

@@ -20,7 +20,6 @@ from tests.integration.client.cases.workload import (
     admin_of,
     commit,
     connected_client,
-    coordinator_id,
     new_topic,
     produce,
 )
@@ -30,8 +29,6 @@ from tests.patience import wait_until
 UNHURRIED_S = 2.0
 """Between polls of waits that bear five bad ones: so long a busy machine may take to mend what a test has broken."""
 CLIENT_TIMEOUT_S = 3.0
-OUTAGE_S = 25.0
-"""More bad polls than the five that other faults are borne for: each takes the client's timeout, and an interval."""
 
 MakeWaits = Callable[..., Waits]
 
@@ -178,30 +175,6 @@ class TestGroup:
 
 
 class TestConnection:
-    @pytest.mark.nightly("the test below has a connection that changes")
-    def test_that_is_edited_takes_effect_while_a_task_waits(
-        self,
-        broker: Broker,
-        waits: MakeWaits,
-        monkeypatch: pytest.MonkeyPatch,
-        said: list[MutableMapping[str, Any]],
-    ) -> None:
-        """It led nowhere at first, and is gone for a poll later on."""
-        log = Log.on(broker)
-        waiting = waits(log, conn_id="edited", interval_s=UNHURRIED_S)
-        use_connection(monkeypatch, "edited", {"bootstrap.servers": "127.0.0.1:1"})
-        waiting.start()
-        wait_for_lines(said, "Asking again", "127.0.0.1:1", count=len(KINDS))
-        use_connection(monkeypatch, "edited", {"bootstrap.servers": broker.bootstrap_servers})
-        waiting.are_polled(1)
-        monkeypatch.delenv("AIRFLOW_CONN_EDITED")
-        wait_for_lines(said, "Asking again", "There is no connection edited", count=len(KINDS))
-        use_connection(monkeypatch, "edited", {"bootstrap.servers": broker.bootstrap_servers})
-        waiting.are_polled(1)
-        assert waiting.have_ended() == {}
-        log.come_true()
-        assert waiting.all_pass()
-
     def test_that_is_pointed_at_another_cluster_asks_there(
         self, broker: Broker, cluster: KafkaCluster, waits: MakeWaits, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -215,53 +188,4 @@ class TestConnection:
         waiting.are_polled()
         assert waiting.have_ended() == {}
         use_connection(monkeypatch, "moved", {"bootstrap.servers": cluster.bootstrap_servers})
-        assert waiting.all_pass()
-
-
-@pytest.mark.nightly("a cluster that dies and comes back; client/cases/test_failover.py kills its leaders")
-class TestCluster:
-    """E26, E27, E30: three replicas each."""
-
-    @pytest.fixture
-    def log(self, cluster: KafkaCluster) -> Log:
-        return Log.on(cluster, replicas=[[1, 2, 3]])
-
-    @pytest.fixture
-    def waiting(self, log: Log, waits: MakeWaits) -> Waits:
-        """Waits of all kinds that have been polled."""
-        waiting = waits(log)
-        waiting.start()
-        waiting.are_polled()
-        return waiting
-
-    def test_whose_leader_is_killed_has_another_one(self, cluster: KafkaCluster, log: Log, waiting: Waits) -> None:
-        victim = cluster.leader(log.topic, 0)
-        victim.kill()
-        wait_until(lambda: cluster.leader(log.topic, 0) is not victim, "another replica leads")
-        waiting.are_polled()
-        assert waiting.have_ended() == {}
-        log.come_true()
-        assert waiting.all_pass()
-
-    def test_whose_coordinator_is_killed_has_another_one(self, cluster: KafkaCluster, log: Log, waiting: Waits) -> None:
-        victim = cluster.brokers[coordinator_id(cluster, log.group) - 1]
-        victim.kill()
-        wait_until(lambda: coordinator_id(cluster, log.group) != victim.node_id, "another broker coordinates")
-        waiting.are_polled()
-        assert waiting.have_ended() == {}
-        log.come_true()
-        assert waiting.all_pass()
-
-    def test_that_is_down_altogether_is_waited_for(
-        self, cluster: KafkaCluster, log: Log, waiting: Waits, said: list[MutableMapping[str, Any]]
-    ) -> None:
-        for each in cluster.brokers:
-            each.kill()
-        wait_for_lines(said, "Asking again", count=len(KINDS))
-        time.sleep(OUTAGE_S)
-        assert waiting.have_ended() == {}
-        cluster.heal()
-        waiting.are_polled()
-        assert waiting.have_ended() == {}
-        log.come_true()
         assert waiting.all_pass()

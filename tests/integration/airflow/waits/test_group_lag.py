@@ -24,7 +24,6 @@ from tests.integration.airflow.waits.conftest import Look, MakeGroup
 from tests.integration.client.cases.workload import (
     admin_of,
     connected_client,
-    group_member,
     new_name,
     send,
     transactional_producer,
@@ -215,26 +214,6 @@ class TestUnknownGroup:
             look("mispselt", **options)
         found = look("mispselt", unknown_group="wait", max_lag=10**9, **options)
         assert (found.done, found.summary) == (False, "mispselt doesn't exist yet")
-
-    def test_a_member_that_has_committed_nothing_makes_it_known_and_counts_from_the_log_start(
-        self, broker: Broker, ten: str, look: Look
-    ) -> None:
-        name = new_name("group")
-        with group_member(broker, name, [ten]):
-            assert look(name).result["groups"] == {name: 10}
-
-
-class TestAbandonedTopics:
-    def test_count_unless_topics_are_named(
-        self, broker: Broker, ten: str, spread: str, group: MakeGroup, commit: Commit, look: Look
-    ) -> None:
-        """E22: commits on a topic that nobody reads any more, and a live member on another."""
-        name = group(spread, dict.fromkeys(range(4), 5))
-        commit(name, ten, 2)
-        with group_member(broker, name, [spread]):
-            assert look(name).result["groups"] == {name: 8}
-            found = look(name, topics=spread)
-            assert (found.done, found.result["groups"]) == (True, {name: 0})
 
 
 class TestWithoutReadPermission:

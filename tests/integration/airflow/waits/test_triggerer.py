@@ -13,13 +13,10 @@ import httpx
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
-from airflow_kafka_offsets.client.connection.settings import ClientSettings
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.airflow_services import AirflowServices
-from dev.deferred_waits import TASK_ID, insert_waits, waits_taken_up
+from dev.deferred_waits import waits_taken_up
 from dev.kafka import Broker
 from tests.integration.airflow.waits.whole_airflow import DEADLINE_S, commit
 from tests.integration.conftest import MakeTopic, Produce
@@ -27,7 +24,6 @@ from tests.integration.kafka_clients import connect
 from tests.integration.ledger import loads
 from tests.patience import PATIENCE_S
 
-WAIT_TRIGGER = "airflow_kafka_offsets.triggers.wait.KafkaWaitTrigger"
 COUNTED = "counted"
 """The connection to the broker by its proxy, which counts requests; no other test leaves clients there."""
 
@@ -199,76 +195,3 @@ def _requests_within(broker: Broker, seconds: float) -> Counter[int]:
     broker.proxy.reset_counts()
     time.sleep(seconds)
     return broker.proxy.requests
-
-
-class TestManyWaits:
-    """Over 50 groups on 20 partitions, every 10 s: so many that the triggerer takes them up in five loops."""
-
-    GROUPS = tuple(f"wide-{number}" for number in range(50))
-    INTERVAL_S = 10
-    WAITS = 250
-    SAMPLE = 4
-    """So many of them are resumed by workers in the end; all of them would keep these busy for minutes."""
-    FETCH = 1
-
-    def test_they_ask_what_one_wait_on_all_groups_asks_and_all_of_them_fire(
-        self, airflow_services: AirflowServices, counting: Broker
-    ) -> None:
-        add_topic(counting, "wide", partitions=20, records=5)
-        commit(counting, "wide", 3, *self.GROUPS)
-        union = self._requests_of_one_wait(counting)
-        assert sum(union.values()) == 6  # metadata, groups of both protocols, commits, log starts, log ends
-
-        counts = {"many_waits": self.WAITS - self.SAMPLE, "sampled_waits": self.SAMPLE}
-        runs = {dag_id: self._insert(airflow_services, dag_id, count) for dag_id, count in counts.items()}
-        for dag_id, count in counts.items():
-            airflow_services.wait_until(lambda d=dag_id, c=count: waits_taken_up(airflow_services, d) == c, DEADLINE_S)
-        assert self._requests_of_a_poll(counting) == union
-
-        airflow_services.unpause("sampled_waits")
-        commit(counting, "wide", None, *self.GROUPS)
-        airflow_services.wait_until(
-            lambda: self._fired(airflow_services, "many_waits") == counts["many_waits"], DEADLINE_S
-        )
-        success = {f"{TASK_ID}[{number}]": "success" for number in range(self.SAMPLE)}
-        airflow_services.wait_until(
-            lambda: airflow_services.task_states("sampled_waits", runs["sampled_waits"]) == success, DEADLINE_S
-        )
-        events = airflow_services.query("SELECT value FROM xcom WHERE dag_id = 'sampled_waits' ORDER BY map_index")
-        told = [json.loads(value) for (value,) in events]
-        assert [(each["status"], each["result"]["groups"]) for each in told] == [
-            ("done", {group: 0}) for group in self.GROUPS[: self.SAMPLE]
-        ]
-
-    def _insert(self, airflow: AirflowServices, dag_id: str, count: int) -> str:
-        arguments = [
-            {
-                "kafka_conn_id": COUNTED,
-                "condition": GroupsCaughtUp((self.GROUPS[number % len(self.GROUPS)],)).to_json(),
-                "poll_interval_s": self.INTERVAL_S,
-            }
-            for number in range(count)
-        ]
-        return insert_waits(airflow, WAIT_TRIGGER, arguments, dag_id=dag_id)
-
-    def _requests_of_one_wait(self, broker: Broker) -> Counter[int]:
-        """Once coordinators are known and the records that stand in the way were found."""
-        settings = ClientSettings.from_config({"bootstrap.servers": broker.proxied_bootstrap_servers})
-        with OffsetsClient(settings) as client:
-            GroupsCaughtUp(self.GROUPS).check(client)
-            broker.proxy.reset_counts()
-            assert not GroupsCaughtUp(self.GROUPS).check(client).done
-            return broker.proxy.requests
-
-    def _requests_of_a_poll(self, broker: Broker) -> Counter[int]:
-        """Counted from the middle of an interval to the next: all processes of a machine have the same clock."""
-        time.sleep(self.INTERVAL_S + self.INTERVAL_S / 2 - time.monotonic() % self.INTERVAL_S)
-        counts = _requests_within(broker, self.INTERVAL_S)
-        del counts[self.FETCH]  # a record that was found is read again each minute
-        return counts
-
-    def _fired(self, airflow: AirflowServices, dag_id: str) -> int:
-        """How many of a paused Dag's waits have their event and wait for a worker."""
-        found = """SELECT count(*) FROM task_instance WHERE dag_id = ? AND state = 'scheduled' AND trigger_id IS NULL
-            AND next_kwargs LIKE '%"done"%'"""
-        return int(airflow.query(found, dag_id)[0][0])

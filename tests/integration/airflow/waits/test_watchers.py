@@ -17,14 +17,10 @@ from dev.kafka import Broker
 from tests.integration.airflow.waits.whole_airflow import DEADLINE_S, commit
 from tests.integration.conftest import Produce
 
-AGED = "on_aged_data"
-"""A Dag that is made of the one for new data: of a topic of its own, whose records are few but become old."""
-OLD_S = 3
 WATCHERS = {
     "on_lag_zero": "flights_read",
     "on_new_data": "flights_arrived",
     "on_window_complete": "flights_hour",
-    AGED: "flights_aged",
 }
 """The asset that each example Dag of an asset watcher is scheduled by."""
 WINDOW_MS = 15_000
@@ -40,9 +36,8 @@ def watching(
     Their tasks have retries: a machine that is busy may fail one, and its events are given to no other run.
     """
     commit(broker, "flights", 5, GROUP)
-    admin.create_topics({AGED: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
     for dag_id in WATCHERS:
-        text = _aged() if dag_id == AGED else (ROOT / "dags" / f"{dag_id}.py").read_text(encoding="utf-8")
+        text = (ROOT / "dags" / f"{dag_id}.py").read_text(encoding="utf-8")
         shorter = f"poll_interval_s=1, window=timedelta(milliseconds={WINDOW_MS})"
         text = text.replace("window=timedelta(hours=1)", shorter).replace("timedelta(minutes=15)", "1")
         text = text.replace("catchup=False,", 'catchup=False, default_args={"retries": 3, "retry_delay": 1},')
@@ -55,13 +50,6 @@ def watching(
     yield airflow_services
     for dag_id in WATCHERS:
         (airflow_services.dags_folder / f"{dag_id}.py").unlink()
-
-
-def _aged() -> str:
-    text = (ROOT / "dags" / "on_new_data.py").read_text(encoding="utf-8")
-    text = text.replace("on_new_data", AGED).replace("flights_arriv", "flights_aged_arriv")
-    text = text.replace("flights_aged_arrived", WATCHERS[AGED])
-    return text.replace('topics="flights", min_records=100', f'topics="{AGED}", min_records=100, max_age={OLD_S}')
 
 
 def remembered(airflow: AirflowServices, dag_id: str) -> Any:
@@ -132,17 +120,6 @@ class TestWatchers:
         assert (payload["new"], payload["stale"]) == ({"flights": 110}, {})
         produce("flights", 0, [(None, None, b"x")] * 100)
         assert wait_for_reports(watching, "on_new_data", 2)[1]["new"] == {"flights": 100}
-
-    @pytest.mark.nightly("seconds of a whole Airflow for each; the first test has a watcher schedule runs")
-    def test_fewer_records_schedule_a_run_once_the_first_of_them_is_old(
-        self, watching: AirflowServices, produce: Produce
-    ) -> None:
-        assert fired(watching, AGED) == []
-        for partition in (0, 1):
-            produce(AGED, partition, [(None, None, b"x")])
-            payload = wait_for_reports(watching, AGED, partition + 1)[partition]
-            assert payload["new"] == {AGED: 1}
-            assert payload["age_s"] >= OLD_S
 
     @pytest.mark.nightly("seconds of a whole Airflow for each; the first test has a watcher schedule runs")
     def test_each_window_schedules_a_run_in_its_turn(self, watching: AirflowServices) -> None:

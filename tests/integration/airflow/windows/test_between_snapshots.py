@@ -10,9 +10,8 @@ from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.errors import (
     ConfigurationError,
-    LedgerConflictError,
 )
-from tests.integration.airflow.conftest import Commit, Resolve, Run, at, fails_with
+from tests.integration.airflow.conftest import Commit, Resolve, at, fails_with
 from tests.integration.airflow.windows.conftest import Snapshot, evidence, ranges, stamped
 from tests.integration.conftest import Produce
 
@@ -64,15 +63,6 @@ def test_a_group_and_the_log_start_are_targets_and_no_place_for_a_window(
 
 
 class TestRefused:
-    def test_one_that_no_longer_counts(self, ten: str, snapshot: Snapshot, resolve: Resolve, run: Run) -> None:
-        """The ledger was rewound to before it."""
-        start = snapshot(ten, at=at(4))
-        end = snapshot(ten)
-        assert run("ledger", "rewind", "loads", "--to", at(5))[0] == 0
-        with pytest.raises(AirflowFailException, match=r"no longer counts.*Clear the task that stored it") as failed:
-            resolve(ten, start, end)
-        assert fails_with(LedgerConflictError, failed)
-
     def test_a_snapshot_of_another_pipeline(self, ten: str, snapshot: Snapshot, resolve: Resolve) -> None:
         with pytest.raises(AirflowFailException, match=r"start= is a snapshot of .*/others") as failed:
             resolve(ten, snapshot(ten, "others", at=at(4)), snapshot(ten))

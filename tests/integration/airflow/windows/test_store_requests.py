@@ -110,11 +110,11 @@ def test_the_window_of_a_record_is_found(count: Count, ten: str, hours: list[XCo
     assert 0 < len(asked) <= 8, asked
 
 
-@pytest.mark.nightly("hundreds of windows; the tests above count a ledger's requests")
+@pytest.mark.nightly("many windows, and a checkpoint; the tests above count a ledger's requests")
 def test_nothing_is_asked_more_often_for_many_windows(
     count: Count, ten: str, resolve: Resolve, ledger: Ledger, context: Context, run: Run
 ) -> None:
-    moments = range(T0_MS - 200 * HOUR_MS, T0_MS + 1, HOUR_MS)
+    moments = range(T0_MS - 70 * HOUR_MS, T0_MS + 1, HOUR_MS)
     windows = [resolve(ten, iso_instant(start), iso_instant(end)) for start, end in pairwise(moments)]
     asked = count(lambda: resolve(ten, at(0), at(3600)))
     assert len(asked) <= 8, asked

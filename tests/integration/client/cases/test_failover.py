@@ -34,7 +34,6 @@ from tests.integration.client.cases.workload import (
     delete_records,
     lag_of,
     latest,
-    new_group_of,
     new_name,
     new_topic,
     produce,
@@ -286,24 +285,3 @@ class TestKilledCoordinator:
             assert coordinator_id(cluster, group) != dead.node_id
             commit(client, group, {key: 6})
             assert [each.offset for each in commits_of(client, group, [key]).offsets] == [6]
-
-    @pytest.mark.nightly("brokers that die; the test above kills a coordinator")
-    def test_does_not_make_its_groups_unknown(self, cluster: KafkaCluster) -> None:
-        """E19, E30: the next one fetches a group's commits some moments before it can describe the group.
-
-        It takes over as the last replica in sync, which is when Kafka says of such a group that it doesn't exist.
-        """
-        topic = new_topic(cluster, replicas=[[3]] * 2)
-        key, idle = TopicPartition(topic, 0), TopicPartition(topic, 1)
-        produce(cluster, topic, count=3)
-        partner, dead, _ = cluster.brokers
-        with connected_client(cluster.bootstrap_servers, timeout_s=90) as client:
-            group = new_group_of(cluster, dead.node_id)
-            partner.kill()
-            wait_until(lambda: cluster.in_sync("__consumer_offsets", 0) == {2, 3}, "two replicas are left")
-            commit(client, group, {key: 1})
-            dead.kill()
-            partner.launch()
-            with others_commit(cluster, group, idle):
-                lag = lag_of(client, group)
-            assert (lag.no_such_group, lag.total) == (False, 2)

@@ -23,7 +23,6 @@ from tests.integration.client.cases.workload import (
     coordinator_id,
     error_names,
     latest,
-    new_group_of,
     new_name,
     new_topic,
     produce,
@@ -108,7 +107,6 @@ class TestHungLeader:
 
 LASTING_FAULTS: dict[str, Callable[[FaultProxy], None]] = {
     "refuses connections": FaultProxy.refuse,
-    "black hole": FaultProxy.black_hole,
     "twenty bytes a second": lambda proxy: proxy.throttle(20),
 }
 SINGLE_FAULTS: dict[str, Callable[[FaultProxy], None]] = {
@@ -186,22 +184,6 @@ class TestFaultyNetwork:
         assert time.monotonic() - started >= 0.5
         with within(0):
             assert [each.offset for each in latest(proxied, spread[:2])] == [5, 5]
-
-    def test_before_a_coordinator_costs_its_own_groups_an_error(
-        self, cluster: KafkaCluster, proxied: OffsetsClient, spread: list[TopicPartition]
-    ) -> None:
-        """E29, E30: the groups of other coordinators answer."""
-        near, far = (new_group_of(cluster, coordinator) for coordinator in (1, 2))
-        for group in (near, far):
-            commit(proxied, group, dict.fromkeys(spread, 2))
-        cut_off = cluster.proxies[2 - 1]
-        cut_off.black_hole()
-        with within(DEADLINE_S):
-            answer = proxied.committed_offsets({near: spread, far: spread})
-        errors = dict(zip((each.group for each in answer), error_names(answer), strict=True))
-        assert errors == {near: None, far: "REQUEST_TIMED_OUT"}
-        cut_off.heal()
-        proxied.committed_offsets({near: spread, far: spread}).raise_for_errors()
 
     def test_before_all_brokers_is_said_of_the_cluster(
         self, cluster: KafkaCluster, proxied: OffsetsClient, spread: list[TopicPartition]

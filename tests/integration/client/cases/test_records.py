@@ -13,27 +13,21 @@ from kafka import KafkaProducer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
-from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
     HOUR_MS,
     T0,
-    commit,
     connected_client,
     delete_records,
-    lag_of,
     new_compacted_topic,
-    new_name,
     new_topic,
     produce,
     records,
-    send,
-    transactional_producer,
 )
 from tests.integration.kafka_clients import connect
-from tests.patience import PATIENCE_S, wait_until
+from tests.patience import PATIENCE_S
 
 READ_UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 
@@ -80,18 +74,6 @@ class TestLookUpBehindDeletedSegments:
 
 
 class TestCompaction:
-    def test_leaves_fewer_records_than_lag_says(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
-        """E11: lag counts offsets, which is an upper bound on records."""
-        topic, group = new_compacted_topic(cluster), new_name("group")
-        lag = client.group_lags([group], topics=[topic]).lookup(group)
-        assert lag is not None
-        assert lag.no_such_group, "a group that nobody started isn't caught up, whatever the log holds"
-        commit(client, group, {TopicPartition(topic, 0): 0})
-        lag = lag_of(client, group)
-        assert lag.total == 20
-        assert len(records(cluster, topic)) < 20
-        assert client.topic_facts([topic])[topic].compacted
-
     def test_keeps_the_answer_of_a_time_look_up_on_a_record_that_exists(
         self, cluster: KafkaCluster, client: OffsetsClient
     ) -> None:
@@ -102,44 +84,6 @@ class TestCompaction:
         assert found.offset is not None
         assert kept[found.offset] == found.timestamp_ms
         assert found.timestamp_ms >= T0 + 2 * HOUR_MS
-
-
-class TestDeletedRecords:
-    def test_move_the_log_start_and_count_as_lost(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
-        """E9"""
-        topic, group = new_topic(cluster, replicas=[[1, 2, 3]]), new_name("group")
-        key = TopicPartition(topic, 0)
-        produce(cluster, topic, 0, 10)
-        commit(client, group, {key: 2})
-        delete_records(cluster, {key: 6})
-        (extent,) = client.log_extents([key]).raise_for_errors()
-        assert (extent.log_start_offset, extent.high_watermark) == (6, 10)
-        (lag,) = lag_of(client, group).partitions
-        assert (lag.status, lag.lag, lag.lost) == (LagStatus.BELOW_LOG_START, 8, 4)
-
-    def test_leave_an_empty_log_when_they_are_all(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
-        """E1: empty, although its offsets don't start at 0."""
-        topic = new_topic(cluster)
-        produce(cluster, topic, timestamps=[T0, T0 + 1])
-        delete_records(cluster, {TopicPartition(topic, 0): 2})
-        assert outcome_at(client, topic, T0) is ListOutcome.EMPTY_LOG
-        assert offset_at(client, topic, OffsetSpec.EARLIEST) == offset_at(client, topic, OffsetSpec.LATEST) == 2
-
-
-class TestNoRecordAtTheInstant:
-    """E1: what "no such record" means."""
-
-    def test_because_it_is_in_an_open_transaction(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
-        """E1: not "all older": a reader of committed records doesn't see it yet."""
-        topic = new_topic(cluster)
-        produce(cluster, topic, timestamps=[T0])
-        with transactional_producer(cluster) as producer:
-            send(producer, topic, timestamps=[T0 + 1000])
-            assert outcome_at(client, topic, T0 + 500) is ListOutcome.NOT_VISIBLE
-            assert outcome_at(client, topic, T0 + 500, isolation_level=READ_UNCOMMITTED) is ListOutcome.FOUND
-            assert outcome_at(client, topic, T0 + 1500) is ListOutcome.ALL_OLDER
-            producer.commit_transaction()
-        wait_until(lambda: outcome_at(client, topic, T0 + 500) is ListOutcome.FOUND, "the commit is visible")
 
 
 class TestRecordsThatArriveMeanwhile:
@@ -194,15 +138,6 @@ def producing(cluster: KafkaCluster, topic: str) -> Iterator[None]:
 
 
 class TestTimestamps:
-    def test_out_of_order_give_windows_that_tile_and_hold_late_records(
-        self, cluster: KafkaCluster, client: OffsetsClient
-    ) -> None:
-        """E4: the first record in log order counts, so a late record is in a later window; none is in two or none."""
-        topic = new_topic(cluster)
-        produce(cluster, topic, timestamps=[T0, T0 + 10_000, T0 + 2_000, T0 + 20_000])
-        boundaries = [offset_at(client, topic, OffsetSpec.at(T0 + each)) for each in (0, 5_000, 15_000)]
-        assert boundaries == [0, 1, 3]
-
     def test_late_records_move_a_boundary_that_is_resolved_again(
         self, cluster: KafkaCluster, client: OffsetsClient
     ) -> None:
@@ -212,29 +147,3 @@ class TestTimestamps:
         assert boundary(client, topic, T0 + 5_000) == (2, False)
         produce(cluster, topic, timestamps=[T0 + 2, T0 + 6_000])
         assert offset_at(client, topic, OffsetSpec.at(T0 + 5_000)) == 3
-
-    def test_one_from_the_future_answers_every_look_up_before_it(
-        self, cluster: KafkaCluster, client: OffsetsClient
-    ) -> None:
-        """E5: told by its timestamp, which ``max-timestamp`` tells too."""
-        now = int(time.time() * 1000)
-        topic = new_topic(cluster, config={"message.timestamp.after.max.ms": str(10 * HOUR_MS)})
-        produce(cluster, topic, timestamps=[now - HOUR_MS, now + 5 * HOUR_MS, now])
-        key = TopicPartition(topic, 0)
-        for instant in (now - 1, now + HOUR_MS, now + 5 * HOUR_MS):
-            (found,) = client.list_offsets([key], OffsetSpec.at(instant))
-            assert (found.offset, found.timestamp_ms) == (1, now + 5 * HOUR_MS)
-        (newest,) = client.list_offsets([key], OffsetSpec.MAX_TIMESTAMP)
-        assert newest.timestamp_ms == now + 5 * HOUR_MS
-
-    def test_of_a_log_append_time_topic_are_the_brokers(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
-        """E6: whatever the producer said; in order, so that a look-up is exact."""
-        topic = new_topic(cluster, config={"message.timestamp.type": "LogAppendTime"})
-        before = int(time.time() * 1000)
-        produce(cluster, topic, timestamps=[T0 + 5_000, T0])
-        after = int(time.time() * 1000)
-        assert client.topic_facts([topic])[topic].timestamp_type == "LogAppendTime"
-        (first,) = client.list_offsets([TopicPartition(topic, 0)], OffsetSpec.at(before))
-        assert first.offset == 0
-        assert before <= (first.timestamp_ms or 0) <= after
-        assert outcome_at(client, topic, after + 1) is ListOutcome.ALL_OLDER

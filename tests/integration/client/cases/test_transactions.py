@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -13,14 +12,12 @@ import pytest
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, PartitionProducers
-from airflow_kafka_offsets.offsets.groups.lag import LagStatus, PartitionLag
+from airflow_kafka_offsets.offsets.groups.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.cluster import KafkaCluster
 from tests.integration.client.cases.workload import (
-    HOUR_MS,
     admin_of,
     commit,
     commits_of,
@@ -88,11 +85,6 @@ def producers_of(client: OffsetsClient, key: TopicPartition) -> PartitionProduce
     return found
 
 
-def partition_lag_of(client: OffsetsClient, group: str, isolation_level: IsolationLevel) -> PartitionLag:
-    (found,) = lag_of(client, group, isolation_level=isolation_level).partitions
-    return found
-
-
 def wait_until_decided(client: OffsetsClient, key: TopicPartition) -> None:
     """Wait for the marker, which is written after the producer has heard that its transaction is decided."""
     wait_until(lambda: not producers_of(client, key).open_transactions, "no transaction is open")
@@ -114,13 +106,6 @@ class TestOpenTransaction:
             (latest,) = client.list_offsets([key], OffsetSpec.LATEST, isolation_level=level)
             assert latest.offset == extent.end_offset(level) == end
 
-    def test_is_behind_for_one_isolation_level_and_not_for_the_other(
-        self, client: OffsetsClient, key: TopicPartition, group: str
-    ) -> None:
-        """E13, E15: who has read all that is visible isn't behind; who reads everything is."""
-        commit(client, group, {key: 3})
-        assert [partition_lag_of(client, group, each).lag for each in (READ_COMMITTED, READ_UNCOMMITTED)] == [0, 2]
-
     @pytest.mark.parametrize("both_ends", [False, True])
     def test_does_not_make_a_reader_who_is_past_it_ahead_of_the_log(
         self, client: OffsetsClient, key: TopicPartition, group: str, both_ends: bool
@@ -131,14 +116,6 @@ class TestOpenTransaction:
         assert (lag.status, lag.lag) == (LagStatus.OK, 0)
         assert (lag.last_stable_offset, lag.high_watermark) == (3, 5)
 
-    def test_is_ahead_of_the_log_past_the_high_watermark(
-        self, client: OffsetsClient, key: TopicPartition, group: str
-    ) -> None:
-        """E17"""
-        commit(client, group, {key: 6})
-        (lag,) = lag_of(client, group).partitions
-        assert (lag.status, lag.lag) == (LagStatus.AHEAD_OF_LOG, None)
-
     def test_is_named_with_where_it_began(
         self, cluster: KafkaCluster, client: OffsetsClient, key: TopicPartition
     ) -> None:
@@ -148,37 +125,6 @@ class TestOpenTransaction:
             held = producers_of(client, key).open_transactions
             assert [each.transaction_start_offset for each in held] == [3, 5]
             assert extent_of(client, key).last_stable_offset == 3
-
-
-class TestDecidedTransaction:
-    def test_that_was_aborted_leaves_offsets_that_no_reader_gets(
-        self, cluster: KafkaCluster, client: OffsetsClient, key: TopicPartition, group: str
-    ) -> None:
-        """E11, E12: three offsets of lag, and not one record to read."""
-        commit(client, group, {key: 3})
-        with transactional_producer(cluster) as producer:
-            send(producer, key.topic, timestamps=(None, None))
-            producer.abort_transaction()
-        wait_until_decided(client, key)
-        assert partition_lag_of(client, group, READ_COMMITTED).lag == 3
-        extent = extent_of(client, key)
-        assert extent.last_stable_offset == extent.high_watermark == 6
-
-    def test_has_a_marker_that_matches_a_look_up(self, cluster: KafkaCluster, client: OffsetsClient) -> None:
-        """E41: it is stamped with the broker's clock when the transaction ended, however old the records are."""
-        topic = new_topic(cluster)
-        key = TopicPartition(topic, 0)
-        before = int(time.time() * 1000)
-        stamps = [before - 6 * HOUR_MS + number for number in range(10)]
-        with transactional_producer(cluster) as producer:
-            send(producer, topic, timestamps=stamps)
-            producer.commit_transaction()
-        wait_until_decided(client, key)
-        for spec in (OffsetSpec.at(stamps[-1] + 1), OffsetSpec.at(before), OffsetSpec.MAX_TIMESTAMP):
-            (found,) = client.list_offsets([key], spec)
-            assert (found.outcome, found.offset) == (ListOutcome.FOUND, 10)
-            assert found.timestamp_ms is not None
-            assert found.timestamp_ms >= before
 
 
 class TestHangingTransaction:
@@ -192,16 +138,6 @@ class TestHangingTransaction:
             expected = admin.describe_transactions([dead_producer])[dead_producer].producer_id
         (held,) = producers_of(client, key).open_transactions
         assert (held.producer_id, held.transaction_start_offset) == (expected, 3)
-
-    def test_holds_the_last_stable_offset_while_the_log_grows(
-        self, cluster: KafkaCluster, client: OffsetsClient, key: TopicPartition, group: str, dead_producer: str
-    ) -> None:
-        """E13, E14: caught up with what is visible isn't caught up with all."""
-        commit(client, group, {key: 3})
-        produce(cluster, key.topic, count=4)
-        extent = extent_of(client, key)
-        assert (extent.last_stable_offset, extent.high_watermark) == (3, 9)
-        assert [partition_lag_of(client, group, each).lag for each in (READ_COMMITTED, READ_UNCOMMITTED)] == [0, 6]
 
     def test_lets_go_when_its_successor_takes_over(
         self, cluster: KafkaCluster, client: OffsetsClient, key: TopicPartition, dead_producer: str

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition as KafkaPartition
 from kafka.errors import KafkaError
-from kafka.protocol.admin.topics import ElectionType
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
@@ -231,20 +230,6 @@ def coordinator_id(kafka: Kafka, group: str) -> int:
             if found.error_code == 0:
                 return int(found.node_id)
     raise LookupError(f"no broker knows a coordinator of {group}")
-
-
-def new_group_of(kafka: Kafka, coordinator: int) -> str:
-    """Name of a new group that a certain broker of a whole cluster coordinates."""
-    found: list[str] = []
-
-    def is_found() -> bool:
-        with admin_of(kafka) as admin:  # after failovers, one broker may coordinate all
-            admin.elect_leaders(ElectionType.PREFERRED, ["__consumer_offsets"], raise_errors=False)
-        found.extend(each for each in map(new_name, ["group"] * 20) if coordinator_id(kafka, each) == coordinator)
-        return bool(found)
-
-    wait_until(is_found, f"broker {coordinator} coordinates groups")
-    return found[0]
 
 
 def delete_records(cluster: Kafka, offsets: Mapping[TopicPartition, int]) -> None:

@@ -27,15 +27,10 @@ class Died(BaseException):
     """The driver is gone: nothing that catches errors sees it."""
 
 
-def _gone() -> None:
-    raise Died
-
-
 @contextmanager
-def dying(steps: int, *sinks: Sink, die: Callable[[], None] = _gone) -> Iterator[None]:
+def dying(steps: int, *sinks: Sink) -> Iterator[None]:
     """Let the driver live that many steps: changes of a store, the write of the rows, and what commits them.
 
-    :param die: how it dies then; it doesn't return.
     :raises Died: before the next one.
     """
     left = iter(range(steps))
@@ -43,7 +38,7 @@ def dying(steps: int, *sinks: Sink, die: Callable[[], None] = _gone) -> Iterator
     def or_die(work: Callable[..., object]) -> Callable[..., object]:
         def step(*arguments: object) -> object:
             if next(left, None) is None:
-                die()
+                raise Died
             return work(*arguments)
 
         return step
@@ -55,7 +50,7 @@ def dying(steps: int, *sinks: Sink, die: Callable[[], None] = _gone) -> Iterator
         # With the process its connection ends too.
         close(transaction, Died if dies else error, *others)
         if dies:
-            die()
+            raise Died
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_sink, "claim", or_die(table_sink.claim))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -53,8 +55,20 @@ class SlowLoad:
         return PostgresSink(*self.output) if self.kind == "postgres" else SINKS[self.kind](*self.output)
 
 
+def tell_of_the_first_task(spark: SparkSession, folder: Path) -> None:
+    """Make a file ``first`` once a task of a stage is over and others aren't."""
+    tracker = spark.sparkContext.statusTracker()
+    while True:
+        running = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        if any(each.numCompletedTasks for each in running if each is not None):
+            break
+        time.sleep(0.05)
+    (folder / "first").touch()
+
+
 if __name__ == "__main__":
     session = SparkSession.builder.getOrCreate()
+    Thread(target=tell_of_the_first_task, args=(session, Path(sys.argv[1])), daemon=True).start()
     loads = [SlowLoad(*each) for each in json.loads(sys.argv[2])]
     with ThreadPoolExecutor(len(loads)) as pool:
         print(list(pool.map(lambda each: each.run(session, Path(sys.argv[1])), loads)))

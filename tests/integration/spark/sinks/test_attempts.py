@@ -15,7 +15,6 @@ from airflow_kafka_offsets.errors import (
     CommitConflictError,
     KafkaOffsetsError,
     LedgerConflictError,
-    UnprovenError,
 )
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -24,7 +23,7 @@ from airflow_kafka_offsets.spark import Attempt, Sink, read_published
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import OpenWindow, Pin
-from tests.integration.spark.publishing import count, driver_of, load_rows, publish
+from tests.integration.spark.publishing import driver_of, load_rows, publish
 from tests.integration.spark.sinks.conftest import (
     IS_ANOTHERS,
     another,
@@ -43,12 +42,12 @@ _OTHERS = pytest.mark.nightly("the other tables: test_every_sink.py has attempts
 
 
 def each_table(first: str) -> pytest.MarkDecorator:
-    """Every sink whose rows are replaced in place.
+    """Tables, and a sink of a user's, whose rows are replaced in place.
 
     :param first: the kind that ``make test`` takes: Delta where a table's own commits decide, SQLite, at a fifth of
         the cost, where the driver does.
     """
-    others = [kind for kind in ("delta", "iceberg", "postgres", "sqlite") if kind != first]
+    others = [kind for kind in ("delta", "iceberg", "sqlite") if kind != first]
     kinds = [first, *(pytest.param(kind, marks=_OTHERS) for kind in others)]
     return pytest.mark.parametrize("sink", kinds, indirect=True)
 
@@ -159,21 +158,6 @@ class TestLateDrivers:
             late.write(late.read(), sink)
         publish_rows(newer, sink)
         assert offsets(in_place(spark, sink, nine)) == NINE
-
-    @pytest.mark.nightly("attempts in any order; the tests beside it have a late one at each table")
-    def test_one_that_committed_before_another_began_is_not_published(
-        self, spark: SparkSession, open_window: OpenWindow, nine: Manifest, ledger_uri: str, table_sink: TableSink
-    ) -> None:
-        """S22: its worker died before it published, and the other one's application drops rows."""
-        first = open_window(nine)
-        counted = count(first, first.write(first.read(), table_sink))
-        second = open_window(nine)
-        with pytest.raises(UnprovenError):
-            second.write(second.read().where("offset % 2 = 0"), table_sink)
-        with pytest.raises(CommitConflictError, match=f"attempt {driver_of(second).number} began later"):
-            publish(first, counted.result)
-        publish_rows(open_window(nine), table_sink)
-        assert offsets(read_published(spark, ledger_uri)) == NINE
 
 
 class TestReload:

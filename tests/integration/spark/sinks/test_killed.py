@@ -27,6 +27,7 @@ from tests.integration.spark.conftest import table_confs
 from tests.integration.spark.publishing import driver_of, publish as publish_derived
 from tests.integration.spark.sinks.conftest import attempt_of, publish
 from tests.integration.spark.sinks.example import PostgresSink
+from tests.integration.spark.sinks.faults import wait_for
 from tests.integration.spark.sinks.slow_loads import DERIVED, per_partition
 from tests.integration.spark.test_pinned_window import offsets
 from tests.patience import RUN_S
@@ -215,7 +216,7 @@ def test_a_lost_executor_has_derived_rows_counted_twice_and_the_next_attempt_is_
     """S24: what a task had handed to the next stage is gone with its executor, and is read from Kafka again."""
     process = submit({DERIVED: derived}, spark_cluster.master_url)
     wait_until_begun(derived, process)
-    time.sleep(10)  # the task of partition 0 is over by then
+    wait_for(tmp_path / "first")  # that of partition 0
     for _ in spark_cluster.workers:
         spark_cluster.kill_executor()
     (tmp_path / "go").touch()

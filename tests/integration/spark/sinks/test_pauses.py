@@ -115,7 +115,7 @@ EACH = [
     for pair in PAIRS
 ]
 SOME = [
-    ("delta", "one that loads it again", OF_TABLES),
+    ("delta", "one that loads it again", (ATTEMPT, WRITE, COMMITTED, PUBLISH)),
     ("delta", "another run", (WRITE, COMMITTED)),
     ("delta", "its own retry", (PUBLISH,)),
     ("parquet", "its own retry", (BEGIN, WRITE)),

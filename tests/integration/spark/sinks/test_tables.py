@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,59 +16,17 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark import DeltaSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from tests.integration.spark.conftest import OpenWindow
-from tests.integration.spark.publishing import driver_of, load_rows
+from tests.integration.spark.publishing import load_rows
 from tests.integration.spark.sinks.conftest import attempt_of, publish, write_shown
-from tests.integration.spark.sinks.faults import held_up, wait_for
 from tests.integration.spark.sinks.test_reading import tenth
 from tests.integration.spark.test_pinned_window import offsets
-from tests.patience import PATIENCE_S
 from tests.unit.spark.manifests import manifest_of
 
 MakeSink = Callable[[str], Sink]
-BY_THE_LATER_ONE = "began after|came in between|holds those of attempt"
-
-
-class TestCommit:
-    @pytest.mark.nightly("test_reading.py reads such tables")
-    def test_says_whose_its_rows_are(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink
-    ) -> None:
-        manifest = manifest_of([(flights, 0, 2, 9), (flights, 2, 1, 4), (flights, 1, 0, 0)])
-        window = open_window(manifest)
-        publish(window, table_sink)
-        if isinstance(table_sink, DeltaSink):
-            name = f"delta.`{table_sink.table}`" if "/" in table_sink.table else table_sink.table
-            told = spark.sql(f"DESCRIBE HISTORY {name}").where("userMetadata IS NOT NULL").first()
-            marks = json.loads(told["userMetadata"])
-        else:
-            told = spark.table(f"{table_sink.table}.snapshots").orderBy(F.desc("committed_at")).first()
-            marks = {key.removeprefix("kafka-offsets."): value for key, value in told["summary"].items()}
-        driver = driver_of(window)
-        assert (marks["attempt"], marks["run"]) == (str(driver.number), driver.run)
-        sha256 = marks.get("manifest_sha256", marks.get("manifest-sha256"))
-        assert (marks["pipeline"], marks["window"], sha256) == ("flights", manifest.window, window.manifest.sha256)
 
 
 @pytest.mark.nightly("attempts at a table in any order; test_every_sink.py has a second one beside the first")
 class TestAttempts:
-    def test_an_earlier_one_that_began_to_write_before_a_later_one_commits_takes_no_place_of_its(
-        self, spark: SparkSession, open_window: OpenWindow, flights: str, table_sink: TableSink, tmp_path: Path
-    ) -> None:
-        """It looked into the table before the later one came, and can't know better until its own commit."""
-        manifest = manifest_of([(flights, 0, 0, 15)])
-        write_shown(table_sink, open_window(manifest).read(), attempt_of(manifest, 1))
-        held = held_up(open_window(manifest).read(), tmp_path)
-        with ThreadPoolExecutor(1) as thread:
-            writing = thread.submit(write_shown, table_sink, held, attempt_of(manifest, 2))
-            wait_for(tmp_path / "begun")
-            try:
-                write_shown(table_sink, open_window(manifest).read(), attempt_of(manifest, 3))
-            finally:
-                (tmp_path / "go").touch()
-            with pytest.raises(CommitConflictError, match=BY_THE_LATER_ONE):
-                writing.result(PATIENCE_S)
-        assert offsets(table_sink.current(spark, attempt_of(manifest))[0]) == {0: list(range(15))}
-
     def test_a_later_load_whose_commit_deltas_history_has_forgotten_is_told_from_one_beside_this(
         self, spark: SparkSession, open_window: OpenWindow, flights: str, make_sink: MakeSink
     ) -> None:

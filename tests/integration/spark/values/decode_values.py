@@ -1,8 +1,9 @@
 """Decodes values with a Spark of any version, as a program of its own.
 
-    python decode_values.py '{"jars": "…", "name": "avro", "schemas": ["…"], "values": ["…"]}'
+    python decode_values.py avro.jar '[["avro", ["schema…"], ["value…"]], …]'
 
-Rows come out as JSON. Schemas have the ids 1, 2, …, and are read as the last one; values are in hexadecimal.
+Rows come out as JSON, a list for each. Schemas have the ids 1, 2, …, and are read as the last one; values are in
+hexadecimal.
 """
 
 from __future__ import annotations
@@ -35,13 +36,12 @@ def decoded(spark: SparkSession, name: Any, schemas: list[str], values: list[str
     return [[json.loads(value or "null"), error, number] for value, error, number in columns.collect()]
 
 
-def main() -> None:
-    told = json.loads(sys.argv[1])
-    builder = SparkSession.builder.master("local[1]").config("spark.jars", told.pop("jars"))
+def main(jar: str, told: str) -> None:
+    builder = SparkSession.builder.master("local[1]").config("spark.jars", jar)
     spark = builder.config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1").getOrCreate()
-    print(json.dumps(decoded(spark, **told)))
+    print(json.dumps([decoded(spark, *each) for each in json.loads(told)]))
     spark.stop()
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

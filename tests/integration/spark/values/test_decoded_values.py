@@ -7,9 +7,7 @@ import io
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ from dev.matrix_environments import Spark, spark_environment
 from dev.spark_packages import scala_of
 from tests.integration.spark.values.decode_values import decoded
 
-Decode = Callable[..., Any]
 PROGRAM = Path(__file__).parent / "decode_values.py"
 SPARKS = [Spark("3.5.1", "3.10"), Spark("4.1.1", "3.10"), Spark("4.2.0", "3.11")]
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "int"}]}
@@ -44,38 +41,9 @@ def avro(number: int, schema: Any, **fields: Any) -> str:
     return framed(number, buffer.getvalue())
 
 
-def decoded_by(version: Spark, **told: Any) -> Any:
-    """What a program of its own decodes."""
-    python = spark_environment(version) / "bin" / "python"
-    package = f"org.apache.spark:spark-avro_{scala_of(version.version)}:{version.version}"
-    (jar,) = jars.retrieve(f"spark-avro-{version.version}", package).glob("spark-avro_*.jar")
-    command = [str(python), str(PROGRAM), json.dumps({"jars": str(jar), **told})]
-    variables = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)}
-    ended = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=600, check=False)
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    return json.loads(ended.stdout.splitlines()[-1])  # Java may warn before
-
-
-@pytest.fixture(
-    params=[
-        pytest.param(None, id="the session's"),
-        *(
-            pytest.param(
-                each, id=each.version, marks=pytest.mark.nightly("a driver of its own; the first shows the same")
-            )
-            for each in SPARKS
-        ),
-    ]
-)
-def decode(request: pytest.FixtureRequest) -> Decode:
-    """Decodes values with a Spark of one version."""
-    if request.param is None:
-        return partial(decoded, request.getfixturevalue("spark"))
-    return partial(decoded_by, request.param)
-
-
-def test_avro_is_read_by_its_own_rules(decode: Decode) -> None:
-    """A renamed and wider field, a new one, a record of another name, a field that is lacking, a date of the year 1."""
+def evolved_avro() -> tuple[list[str], list[str], list[Any]]:
+    """Schemas, values and what they are read as: a renamed and wider field, a new one, a record of another name, a
+    field that is lacking, a date of the year 1."""
     values = [
         avro(1, ORDER, amount=5),
         avro(2, REFUND, cents=6),
@@ -83,18 +51,19 @@ def test_avro_is_read_by_its_own_rules(decode: Decode) -> None:
         avro(4, NEWEST, cents=2**40, day=date(1, 1, 1)),
         framed(4, b"\x02"),
     ]
-    texts = list(map(json.dumps, (ORDER, REFUND, LACKING, NEWEST)))
     unread = "it isn't Avro of schema id {} that can be read as schema id 4"
-    assert decode(name="avro", schemas=texts, values=values) == [
+    expected = [
         [{"cents": 5, "day": "0001-01-01"}, None, 1],
         [None, unread.format(2), None],
         [None, unread.format(3), None],
         [{"cents": 2**40, "day": "0001-01-01"}, None, 4],
         [None, "it isn't Avro of schema id 4", None],
     ]
+    return list(map(json.dumps, (ORDER, REFUND, LACKING, NEWEST))), values, expected
 
 
-def test_json_is_read_as_the_newest_schema_says(decode: Decode) -> None:
+def evolved_json() -> tuple[list[str], list[str], list[Any]]:
+    """The same of JSON, where the newest schema decides."""
     older = {"type": "object", "properties": {"id": {"type": "string"}}}
     newest = {"type": "object", "properties": {"id": {"type": "integer"}, "a.b": {"type": "string"}}}
     values = [
@@ -106,12 +75,37 @@ def test_json_is_read_as_the_newest_schema_says(decode: Decode) -> None:
         framed(2, b" "),
     ]
     bad = [None, "it isn't JSON of schema id 2", None]
-    texts = [json.dumps(older), json.dumps(newest)]
-    assert decode(name="json-schema", schemas=texts, values=values) == [
+    expected = [
         [None, "it isn't JSON of schema id 1 that can be read as schema id 2", None],
         [{"id": 2**53 + 1, "a.b": "x"}, None, 2],
         *(bad for _ in range(4)),
     ]
+    return list(map(json.dumps, (older, newest))), values, expected
+
+
+EVOLVED = {"avro": evolved_avro(), "json-schema": evolved_json()}
+
+
+@pytest.mark.parametrize("name", EVOLVED)
+def test_values_are_read_by_the_rules_of_their_format(spark: SparkSession, name: str) -> None:
+    schemas, values, expected = EVOLVED[name]
+    assert decoded(spark, name, schemas, values) == expected
+
+
+@pytest.mark.nightly("a driver of its own for each; the test above shows the same")
+@pytest.mark.parametrize("version", SPARKS, ids=lambda each: each.version)
+def test_another_spark_reads_them_alike(version: Spark) -> None:
+    """In a program of its own."""
+    python = spark_environment(version) / "bin" / "python"
+    package = f"org.apache.spark:spark-avro_{scala_of(version.version)}:{version.version}"
+    (jar,) = jars.retrieve(f"spark-avro-{version.version}", package).glob("spark-avro_*.jar")
+    told = [[name, schemas, values] for name, (schemas, values, _) in EVOLVED.items()]
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)}
+    command = [str(python), str(PROGRAM), str(jar), json.dumps(told)]
+    ended = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=600, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    found = json.loads(ended.stdout.splitlines()[-1])  # Java may warn before
+    assert found == [expected for _, _, expected in EVOLVED.values()]
 
 
 @pytest.mark.parametrize(

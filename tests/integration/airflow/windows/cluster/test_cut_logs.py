@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from contextlib import aclosing
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError
@@ -62,34 +60,6 @@ class TestWaits:
         self.cut_and_read(cut, client, group)
         with pytest.raises(AirflowFailException, match=rf"{cut.topic}-0 was truncated at 3, below 7"):
             sensor.poke(context)
-
-    @pytest.mark.nightly("brokers that die; the first test has a wait on a log that was cut")
-    @pytest.mark.parametrize("kind", ["reached", "new data"])
-    def test_and_the_triggerer_finds_it_too(
-        self, cut: Cut, client: OffsetsClient, target: XCom, context: Context, kind: str
-    ) -> None:
-        """The epochs go with the trigger's arguments; the worker has seen nothing of the cut."""
-        group = f"g-{cut.topic}"
-        client.commit_offsets(group, CommittedOffsets([CommittedOffset(cut.topic, 0, 1)])).raise_for_errors()
-        sensor = {
-            "reached": KafkaOffsetsReachedSensor(
-                task_id="s", group=group, target=target, deferrable=True, poke_interval=0.5
-            ),
-            "new data": KafkaNewDataSensor(
-                task_id="s",
-                pipeline=KafkaPipeline("loads", cut.topic),
-                since=target,
-                deferrable=True,
-                poke_interval=0.5,
-            ),
-        }[kind]
-        with pytest.raises(TaskDeferred) as deferred:
-            sensor.execute(context)
-        _, arguments = deferred.value.trigger.serialize()
-        self.cut_and_read(cut, client, group)
-        event = asyncio.run(first_event(KafkaWaitTrigger(**json.loads(json.dumps(arguments)))))
-        assert event["status"] == "failed"
-        assert f"{cut.topic}-0 was truncated at 3, below 7" in event["message"]
 
     @pytest.mark.nightly("brokers that die; the first test has a wait on a log that was cut")
     def test_what_is_new_since_before_is_not_told_by_the_numbers(
