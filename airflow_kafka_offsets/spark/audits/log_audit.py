@@ -82,9 +82,7 @@ class LogAudit:
         self._table, self._conf, self._request, self._commits = table, conf, request, commits
         self._spark, self._places = table.rows.sparkSession, set(places)
         manifests = [table.windows[place].manifest for place in places]
-        topics = reduce(dict.__or__, (dict(each.topics) for each in manifests))
-        self._manifest = replace(manifests[-1], topics=topics)
-        """One read is of all windows."""
+        self._manifest = manifests[-1]
         self.compacted = {topic for each in manifests for topic, facts in each.topics.items() if facts.compacted}
         """Topics that are compacted, or were when a window was resolved."""
         self._own = {TopicPartition.of(each): each for manifest in manifests for each in manifest.ranges}
