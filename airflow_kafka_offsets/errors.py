@@ -289,7 +289,8 @@ def _table(failed: Sequence[FailedWindow]) -> list[str]:
         alike.setdefault((type(each.error).__name__, str(each.error).replace(each.window, "")), []).append(each)
     rows = [("window", "pipeline", "error", "why")]
     for (kind, _), (first, *others) in islice(alike.items(), _REASONS):
-        rows.append((first.window, first.pipeline, kind, _one_line(first.error)))
+        why = _one_line(first.error).removeprefix(f"{kind}: ")  # as what a driver has said begins
+        rows.append((first.window, first.pipeline, kind, why))
         rows += [(each.window, each.pipeline, kind, "the same") for each in others[: _ALIKE - 1]]
         more = len(others) - (_ALIKE - 1)
         rows += [(f"and {more} more", "", kind, "the same")] if more > 0 else []

@@ -1,5 +1,6 @@
-"""Printing rows, and turning errors into one line and an exit code. Tables have a few short columns, to fit a terminal.
-If they don't fit, each record is printed with one field per line; without a terminal, every row is one line.
+"""Printing rows, and turning errors into one line, or a table of windows, and an exit code. Tables have a few short
+columns, to fit a terminal. If they don't fit, each record is printed with one field per line; without a terminal, every
+row is one line.
 
 Exit codes: 0 for success, 1 if a partition, group or window is in error, 2 for wrong usage.
 """
@@ -19,7 +20,7 @@ from shutil import get_terminal_size
 from typing import Any, NoReturn
 
 from airflow_kafka_offsets.cli.connections import as_server, asks_airflow, store_failure
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, WindowsFailedError
 
 Command = Callable[[Any], int]
 Row = dict[str, Any]
@@ -76,7 +77,8 @@ def _with_airflow(function: Command, args: Any) -> int:
 
 
 def _end_with(error: KafkaOffsetsError) -> NoReturn:
-    print(f"kafka-offsets: {printable(str(error))}", file=sys.stderr)
+    lines = str(error).splitlines() if isinstance(error, WindowsFailedError) else [str(error)]
+    print("kafka-offsets:", "\n".join(map(printable, lines)), file=sys.stderr)
     sys.exit(2 if isinstance(error, ConfigurationError) else 1)
 
 

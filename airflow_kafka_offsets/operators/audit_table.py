@@ -65,8 +65,8 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
     :param on_incomplete: what to do if the table isn't complete: ``fail`` (default), or ``warn``.
     :param write_missing: a folder to write the missing records to, as Parquet with all of Kafka's columns, for whoever
         owns the table to merge. (templated)
-    :param connector: ``auto`` adds Spark's Kafka connector, in the version of the installed ``spark-submit``; None
-        (default) leaves it to ``packages``, ``jars`` or the cluster.
+    :param connector: ``auto`` adds Spark's Kafka connector, in the version of the installed ``spark-submit``, and what
+        the table's ``format`` needs; None (default) leaves it to ``packages``, ``jars`` or the cluster.
 
     XCom: ``{"window", "table", "verdict", "complete", "counts", "rows", "records", "looked_at", "findings", "written",
     "report", "seconds"}``; of a list of windows, a list of that. ``counts`` has the amounts by problem: ``missing``,

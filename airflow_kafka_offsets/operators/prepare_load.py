@@ -173,7 +173,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         attempts = self._attempts(load, outcomes, batch)
         needed = batch.numbers or [(each, number) for each, number in attempts.items() if number is not None]
         confs = {
-            **({} if self.table is None else table_confs(self.table)),
+            **table_confs(self._kinds),
             **default_confs(settings.plain, given),
             **given,
             **token_endpoint_allowed(settings.plain, given),
@@ -215,16 +215,17 @@ class KafkaPrepareLoadOperator(BaseOperator):
         if self.cluster.spark_version is not None:
             release = SparkRelease(self.cluster.spark_version, usual_scala(self.cluster.spark_version))
             release.refuse_other(*packages)
-            adds = self.table
-            packages = (
-                release.with_connector(packages) if adds is None else with_packages(adds, release, packages, None)
-            )
+            packages = with_packages(self._kinds, release, packages, None)
         return Program(
             application=files.python_file(self.application),
             py_files=[files.bundle(), *map(files.python_file, packages_in(given.get(PY_FILES)))],
             packages=packages,
             arguments=[str(word) for word in self.application_args],
         )
+
+    @property
+    def _kinds(self) -> tuple[str, ...]:
+        return () if self.table is None else self.table.kinds
 
     def _given(self) -> dict[str, str]:
         """The user's confs.

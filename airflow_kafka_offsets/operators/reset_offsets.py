@@ -82,8 +82,9 @@ class KafkaResetOffsetsOperator(BaseOperator):
             plan = resetter.plan(target)
             resetter.execute(plan, new_group=self.new_group)
         committed = len(plan.commits())
-        remarks = shorten(f"{step.topic}-{step.partition}: {step.remark}" for step in plan if step.remark)
-        self.log.info("Group %s: committed %s of %s partitions. %s", group, committed, len(plan), remarks)
+        remarks = [f"{step.topic}-{step.partition}: {step.remark}" for step in plan if step.remark]
+        told = f"; {shorten(remarks)}" if remarks else ""
+        self.log.info("Group %s: committed %s of %s partitions%s", group, committed, len(plan), told)
         return {"group": group, "committed": committed, "kept": len(plan) - committed}
 
     def _target(self) -> Target:

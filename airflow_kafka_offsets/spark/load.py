@@ -84,7 +84,7 @@ def load(window: PinnedWindow, table: TableLoad) -> RunResult:
             "includeHeaders": "true" if needs_headers else None,
         }
         options: dict[str, Any] = {name: str(value) for name, value in given.items() if value is not None}
-        print(window.plan(**options), file=sys.stderr, flush=True)
+        print(f"{window.manifest.window}: {window.plan(**options)}", file=sys.stderr, flush=True)
         parts = _parts(window, table)
         rows = window.read(by_topic="" not in parts, **options)
         with undecodable_explained(window.manifest.window):
@@ -125,23 +125,28 @@ def _dead_letters(shapings: Mapping[str, Shaping], rows: DataFrame) -> DataFrame
     return reduce(DataFrame.unionAll, own)
 
 
-def outcome(result: RunResult) -> dict[str, Any]:
+def outcome(window: str, result: RunResult) -> dict[str, Any]:
     """What was written, in short; the ledger has the counts of each partition."""
     return {
+        "window": window,
         "attempt": result.attempt,
         "run": result.run,
         "rows": result.rows_written,
-        "output": result.output,
+        "outputs": [each.output for each in result.outputs],
     }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The application."""
+
+    def load_and_tell(window: PinnedWindow) -> None:
+        print(json.dumps(outcome(window.manifest.window, load(window, table))), flush=True)
+
     try:
         table = TableLoad.of_words(argv)
         spark = SparkSession.builder.appName("kafka-offsets-load").getOrCreate()
         try:
-            load_windows(spark, lambda window: print(json.dumps(outcome(load(window, table))), flush=True))
+            load_windows(spark, load_and_tell)
         finally:
             spark.stop()
     except KafkaOffsetsError as error:

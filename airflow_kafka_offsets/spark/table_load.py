@@ -112,6 +112,11 @@ class TableLoad:
             return {"key": key, "value": as_format(self.value_format)}
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """What it needs packages for: its sink, and the formats of key and value."""
+        return self.sink, *(each.name for each in self.formats.values())
+
+    @property
     def registered(self) -> str | None:
         """The first of its formats that needs a schema registry; None if neither does."""
         return next((each.name for each in self.formats.values() if each.registered), None)

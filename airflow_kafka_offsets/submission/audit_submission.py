@@ -19,8 +19,9 @@ from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.pipelines.audits import record
 from airflow_kafka_offsets.pipelines.loads import ClientFactory
-from airflow_kafka_offsets.spark.session.release import names_connector, packages_in
+from airflow_kafka_offsets.spark.session.release import packages_in
 from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION, driver_bundle
+from airflow_kafka_offsets.submission.given_confs import not_given
 from airflow_kafka_offsets.submission.spark_arguments import (
     ConnectorChoice,
     SparkArguments,
@@ -32,6 +33,7 @@ from airflow_kafka_offsets.submission.spark_arguments import (
 )
 from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
+from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
 from airflow_kafka_offsets.submission.window_confs import default_confs, window_confs
 
 
@@ -77,7 +79,9 @@ class AuditSubmission:
     ) -> Iterator[SparkArguments]:
         """A task's arguments plus everything that the driver needs, which exists until the block ends."""
         defaults, confs = self.confs(kafka.plain, by.given.confs)
-        packages = packages_of(task, by, connector)
+        if connector == "auto":
+            defaults |= not_given(table_confs(self.table.kinds), by.given.confs)
+        packages = packages_of(task, by, connector, self.table.kinds)
         own = SparkArguments(
             place_confs(by) | defaults, confs, task.properties_file, task.py_files, packages, task.jars
         )
@@ -91,18 +95,18 @@ class AuditSubmission:
         """The words that run the audit on this machine, without Airflow; what they name exists until the block ends.
 
         :param reader: options of the Kafka reader that aren't secret.
-        :param packages: the user's packages; Spark's Kafka connector is added unless they, or ``others``, name one.
+        :param packages: the user's packages. Spark's Kafka connector and what the table's format needs are added,
+            unless they, or ``others``, name them.
         :param others: the user's other arguments of ``spark-submit``.
         :raises ConfigurationError: when nobody can tell which connector is needed.
         """
         program.refuse_mixed()
-        given = packages_in(packages)
-        if not names_connector(packages, " ".join(others)):
-            release = program.release(ask=True)
-            if release is not None:
-                given = release.with_connector(given)
+        given, release = packages_in(packages), program.release(ask=True)
+        if release is not None:
+            given = with_packages(self.table.kinds, release, given, " ".join(others))
         defaults, own = self.confs(reader, {})
-        confs = [word for name, value in {**defaults, **own}.items() for word in ("--conf", f"{name}={value}")]
+        by_name = {**table_confs(self.table.kinds), **defaults, **own}
+        confs = [word for name, value in by_name.items() for word in ("--conf", f"{name}={value}")]
         chosen = ["--packages", ",".join(given)] if given else []
         with driver_bundle() as bundle:
             yield [program.binary, *chosen, "--py-files", bundle, *confs, *others, AUDIT_APPLICATION, *self.words]

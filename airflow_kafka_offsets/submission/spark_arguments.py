@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -116,7 +116,7 @@ class Submission:
         own = SparkArguments(
             defaults,
             windows,
-            *(task.properties_file, task.py_files, packages_of(task, by, self.connector, self.table), task.jars),
+            *(task.properties_file, task.py_files, packages_of(task, by, self.connector, self._kinds), task.jars),
         )
         own = with_jars(own, task, by)
         with (
@@ -125,9 +125,13 @@ class Submission:
         ):
             yield arguments
 
+    @property
+    def _kinds(self) -> tuple[str, ...]:
+        return () if self.table is None else self.table.kinds
+
     def _defaults(self, reader: Mapping[str, str]) -> dict[str, str]:
         given = self.submitter.given.confs
-        of_table = table_confs(self.table) if self.table is not None and self.connector == "auto" else {}
+        of_table = table_confs(self._kinds) if self.connector == "auto" else {}
         return not_given(of_table, given) | place_confs(self.submitter) | default_confs(reader, given)
 
 
@@ -159,12 +163,12 @@ def place_confs(by: Submitter) -> dict[str, str]:
 
 
 def packages_of(
-    task: SparkSubmitOperator, by: Submitter, connector: ConnectorChoice | None, table: TableLoad | None = None
+    task: SparkSubmitOperator, by: Submitter, connector: ConnectorChoice | None, kinds: Collection[str]
 ) -> str | None:
     """The task's packages; with the Kafka connector, if it was requested, all of the user's packages: Spark doesn't
     read the conf then.
 
-    :param table: the ready-made load's arguments, whose table and formats need packages too.
+    :param kinds: of the table and its values, which may need packages too.
     :raises ConfigurationError: when the given connector is another Spark's, or when nobody can tell which connector
         is needed.
     """
@@ -183,8 +187,7 @@ def packages_of(
             f"The Spark version of {by.program.binary} is unknown: there is no spark-core jar beside it, and "
             "--version doesn't tell. Name its Kafka connector in packages= instead."
         )
-    named = packages_in(packages)
-    return ",".join(release.with_connector(named) if table is None else with_packages(table, release, named, jars))
+    return ",".join(with_packages(kinds, release, packages_in(packages), jars))
 
 
 def with_jars(own: SparkArguments, task: SparkSubmitOperator, by: Submitter) -> SparkArguments:

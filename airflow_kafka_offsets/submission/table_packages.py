@@ -1,15 +1,15 @@
-"""What the ready-made load needs of Spark beside the Kafka connector: packages and confs, by its sink and formats.
+"""What a ready-made load or an audit needs of Spark beside the Kafka connector: packages and confs, by the kinds of its
+table and values (``delta``, ``iceberg``, ``avro``; all other kinds need nothing).
 
 What the user gives himself wins: a package under any version, a conf with any value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.release import SparkRelease, names_connector
-from airflow_kafka_offsets.spark.table_load import TableLoad
 
 _TABLES: Mapping[str, Mapping[str, str]] = {
     "delta": {
@@ -35,19 +35,20 @@ _CONFS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def with_packages(table: TableLoad, release: SparkRelease, packages: Sequence[str], jars: str | None) -> list[str]:
-    """The user's packages, the Kafka connector, and what a table needs.
+def with_packages(
+    kinds: Collection[str], release: SparkRelease, packages: Sequence[str], jars: str | None
+) -> list[str]:
+    """The user's packages, the Kafka connector, and what some kinds of tables and values need.
 
     :param jars: the user's jars, comma-separated; what is among them isn't added.
-    :raises ConfigurationError: nobody knows the table's package for this Spark.
+    :raises ConfigurationError: nobody knows a kind's package for this Spark.
     """
     given = (*packages, jars or "")
     added: list[str] = []
-    if any(form.name == "avro" for form in table.formats.values()) and not _names("avro", given):
+    if "avro" in kinds and not _names("avro", given):
         added.append(f"org.apache.spark:spark-avro_{release.scala}:{release.version}")
-    if table.sink in _TABLES and not _names(table.sink, given):
-        added.append(_of_table(table.sink, release))
-    connected = list(packages) if names_connector(jars) else release.with_connector(packages)
+    added += [_of_table(kind, release) for kind in _TABLES if kind in kinds and not _names(kind, given)]
+    connected = list(packages) if names_connector(*given) else release.with_connector(packages)
     return [*connected, *added]
 
 
@@ -66,6 +67,6 @@ def _of_table(kind: str, release: SparkRelease) -> str:
     return package.format(scala=release.scala)
 
 
-def table_confs(table: TableLoad) -> Mapping[str, str]:
+def table_confs(kinds: Collection[str]) -> dict[str, str]:
     """The confs that a table needs; a user's override them. Those of an Iceberg catalog are always his."""
-    return _CONFS.get(table.sink, {})
+    return {name: value for kind in kinds for name, value in _CONFS.get(kind, {}).items()}

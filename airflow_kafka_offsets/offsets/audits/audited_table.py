@@ -119,6 +119,11 @@ class AuditedTable:
         return None if self.options else f"{self.format}.`{self.path}`"
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """What Spark may need packages for."""
+        return () if self.format is None else (self.format,)
+
+    @property
     def columns(self) -> Columns:
         """Where its rows hold topic, partition and offset."""
         preset = PRESETS[self.preset]

@@ -170,3 +170,23 @@ class TestRefusals:
         in_sparks_place("print('kafka-offsets-load: ConfigurationError: no such table'); raise SystemExit(1)\n")
         with pytest.raises(AirflowFailException, match="no such table"):
             audit(resolve(ten, at(0), at(7)), AuditedTable(table="lake.orders")).execute(context)
+
+
+TELLS = """import sys
+asked = "--version" in sys.argv
+print("version 4.0.0 Using Scala version 2.13" if asked else f"kafka-offsets-load: ConfigurationError: {sys.argv}")
+raise SystemExit(not asked)
+"""
+"""In Spark's place: a program that fails, and says with what it was called."""
+
+
+@pytest.mark.parametrize(
+    ("format_", "needed"),
+    [("delta", ["io.delta:delta-spark_2.13:4.0.0", "DeltaCatalog"]), ("avro", ["org.apache.spark:spark-avro_2.13"])],
+)
+def test_spark_gets_what_the_tables_format_needs(
+    ten: str, resolve: Resolve, run: Run, in_sparks_place: InSparksPlace, format_: str, needed: list[str]
+) -> None:
+    in_sparks_place(TELLS)
+    _, _, told = run("audit", "loads", resolve(ten, at(0), at(7))["window"], "--path", "/t", "--format", format_)
+    assert [each for each in needed if each not in told] == []

@@ -19,6 +19,7 @@ from airflow.sdk import DAG, Asset, AssetWatcher, task
 from airflow_kafka_offsets.get_provider_info import get_provider_info
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, Run
 from tests.integration.client.cases.workload import new_name
@@ -66,7 +67,7 @@ def public_names() -> dict[str, Any]:
         for name, thing in vars(importlib.import_module(module)).items()
         if getattr(thing, "__module__", None) == module
     }
-    ours = (DAG, Asset, AssetWatcher, EmptyOperator, KafkaPipeline, TableLoad, datetime, timedelta)
+    ours = (DAG, Asset, AssetWatcher, EmptyOperator, KafkaPipeline, TableLoad, ValueFormat, datetime, timedelta)
     return found | {each.__name__: each for each in ours} | {"UTC": UTC, "task": task}
 
 

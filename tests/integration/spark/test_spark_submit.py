@@ -126,7 +126,8 @@ class TestLoad:
         assert process.returncode == 0, stderr
         ended = json.loads(stdout.strip().splitlines()[-1])
         assert (ended["attempt"], ended["rows"]) == (told.attempt, 205)
-        assert ended["output"] == f"{table}/window={manifest.window}/attempt={told.attempt}-{ended['run']}"
+        output = f"{table}/window={manifest.window}/attempt={told.attempt}-{ended['run']}"
+        assert (ended["window"], ended["outputs"]) == (manifest.window, [output])
         (counted,) = counted_by(our_ledger, our_ledger.window(manifest.window), ended["attempt"])
         assert counted.result.run == ended["run"]
         publish_asked(counted)

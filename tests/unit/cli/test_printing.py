@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,12 +11,14 @@ import pytest
 
 from airflow_kafka_offsets.cli.printing import (
     Column,
+    command,
     every_column,
     print_record,
     table,
     telling,
     upright,
 )
+from airflow_kafka_offsets.errors import ConfigurationError, FailedWindow, WindowsFailedError
 
 WINDOW = "20261120T060000000Z_20261120T070000000Z"
 COLUMNS = (Column("topic", folds=True), Column("partition", "part"), Column("window"), Column("lag", unless=(None, 0)))
@@ -88,6 +91,22 @@ def test_what_others_wrote_moves_no_cursor_and_ends_no_line(width: int | None) -
     assert all(line.isprintable() for line in page.splitlines())
     shown = "".join(page.split())
     assert all(each in shown for each in ("[bold]no[/]", "\\x1b[2J", "\\r\\n\\u202e\\x9b31m", "[link=http://x]"))
+
+
+def test_windows_that_failed_are_a_table_that_names_each_error_once(capsys: pytest.CaptureFixture[str]) -> None:
+    @command
+    def fails(args: Any) -> int:
+        told = ConfigurationError("ConfigurationError: no group \x1b[1m")
+        raise WindowsFailedError([FailedWindow(name, "orders", told) for name in ("w1", "w2")], 3)
+
+    with pytest.raises(SystemExit, match="1"):
+        fails(Namespace(verbose=False))
+    assert capsys.readouterr().err.splitlines() == [
+        "kafka-offsets: 2 of 3 windows failed; the other 1 did not.",
+        "window  pipeline  error               why",
+        "w1      orders    ConfigurationError  no group \\x1b[1m",
+        "w2      orders    ConfigurationError  the same",
+    ]
 
 
 class TestARecordOfParts:

@@ -95,20 +95,20 @@ def test_it_knows_all_sinks_of_the_driver() -> None:
 class TestPackages:
     def test_are_those_of_its_table_and_formats(self) -> None:
         table = TableLoad("o", sink="delta", value_format="avro")
-        assert with_packages(table, SPARK, [], None) == [CONNECTOR, AVRO, DELTA]
-        assert "spark.sql.catalog.spark_catalog" in table_confs(table)
-        assert with_packages(TableLoad("o"), SPARK, ["a:b:1"], None) == ["a:b:1", CONNECTOR]
-        assert table_confs(TableLoad("o")) == {}
+        assert with_packages(table.kinds, SPARK, [], None) == [CONNECTOR, AVRO, DELTA]
+        assert "spark.sql.catalog.spark_catalog" in table_confs(table.kinds)
+        assert with_packages(TableLoad("o").kinds, SPARK, ["a:b:1"], None) == ["a:b:1", CONNECTOR]
+        assert table_confs(TableLoad("o").kinds) == {}
 
     def test_that_the_user_gives_win(self) -> None:
         table, own = TableLoad("o", sink="delta", key_format="avro"), "io.delta:delta-spark_2.13:4.0.1"
-        assert with_packages(table, SPARK, [own], None) == [own, CONNECTOR, AVRO]
+        assert with_packages(table.kinds, SPARK, [own], None) == [own, CONNECTOR, AVRO]
         jars = "/jars/spark-sql-kafka-0-10_2.13-4.0.0.jar,/jars/spark-avro_2.13-4.0.0.jar,/jars/delta-spark_2.13.jar"
-        assert with_packages(table, SPARK, [], jars) == []
+        assert with_packages(table.kinds, SPARK, [], jars) == []
 
     def test_that_nobody_knows_are_to_be_named(self) -> None:
         with pytest.raises(ConfigurationError, match=r"delta package for Spark 4[.]9[.]0 isn't known here"):
-            with_packages(TableLoad("o", sink="delta"), SparkRelease("4.9.0", "2.13"), [], None)
+            with_packages(["delta"], SparkRelease("4.9.0", "2.13"), [], None)
 
 
 class TestOperators:
