@@ -79,4 +79,3 @@ class TestLists:
     def test_of_a_bucket_that_is_not_there_are_an_error(self, ours: Any) -> None:
         with pytest.raises(ClientError, match="NoSuchBucket"):
             ours.list_objects_v2(Bucket="never")
-
