@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor as KafkaNewDataSensor
     from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor as KafkaOffsetsReachedSensor
     from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor as KafkaWindowCompleteSensor
+    from airflow_kafka_offsets.spark.table_load import TableLoad as TableLoad
+    from airflow_kafka_offsets.spark.values.formats import ValueFormat as ValueFormat
     from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION as LOAD_APPLICATION
-    from airflow_kafka_offsets.submission.table_load import TableLoad as TableLoad
     from airflow_kafka_offsets.task_groups.increment_load import kafka_increment_load as kafka_increment_load
     from airflow_kafka_offsets.task_groups.window_load import kafka_window_load as kafka_window_load
     from airflow_kafka_offsets.triggers.watchers import (

@@ -120,8 +120,8 @@ _CONFIG = {
             },
             "page_kafka_conn_id": {
                 "description": (
-                    'Connection with which the api-server asks Kafka when somebody presses "Ask Kafka now" on the page '
-                    '"Kafka windows". Empty: the page has no such button and never asks Kafka.'
+                    'Connection with which the api-server asks Kafka when somebody presses "Ask Kafka how far they '
+                    'are" on the page "Kafka windows". Empty: the page has no such button and never asks Kafka.'
                 ),
                 "version_added": "0.1.0",
                 "type": "string",

@@ -32,7 +32,8 @@ PUBLIC: dict[str, dict[str, str]] = {
         "KafkaVerifyWindowOperator": "operators.verify_window",
         "LOAD_APPLICATION": "submission.driver_bundle",
         "SparkCluster": "operators.prepare_load",
-        "TableLoad": "submission.table_load",
+        "TableLoad": "spark.table_load",
+        "ValueFormat": "spark.values.formats",
         # sensors, and what one of your own may wait for
         "GroupsCaughtUp": "conditions.groups_caught_up",
         "KafkaGroupLagSensor": "sensors.group_lag",
@@ -96,8 +97,6 @@ PUBLIC: dict[str, dict[str, str]] = {
         "Sink": "spark.sinks.sink",
         "SplitPlan": "offsets.proof.split_plan",
         "ValueFormat": "spark.values.formats",
-        "decode_json": "spark.values.text",
-        "decode_text": "spark.values.text",
         "load_windows": "spark.windows",
         "pinned_window": "spark.pinned",
         "pinned_windows": "spark.windows",

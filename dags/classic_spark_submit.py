@@ -47,8 +47,9 @@ with DAG(
         application_args=[
             "--output",
             "{{ var.value.flights_output }}_classic_spark_submit",
-            "--json-schema",
-            "at BIGINT",
+            "--value-format",
+            "json",
+            "schema=at BIGINT",
         ],
     )
     verify = KafkaVerifyWindowOperator(

@@ -16,6 +16,7 @@ from airflow_kafka_offsets import (
     KafkaSparkSubmitOperator,
     KafkaVerifyWindowOperator,
     TableLoad,
+    ValueFormat,
 )
 
 with DAG(dag_id="snapshots_load", schedule=None, tags=["kafka-offsets"]):
@@ -35,7 +36,7 @@ with DAG(dag_id="snapshots_load", schedule=None, tags=["kafka-offsets"]):
     load = KafkaSparkSubmitOperator(
         task_id="load",
         window=window.output,
-        application=TableLoad("{{ var.value.flights_output }}_between", json_schema="at BIGINT"),
+        application=TableLoad("{{ var.value.flights_output }}_between", value_format=ValueFormat("json", "at BIGINT")),
         retries=2,
     )
     # The records that arrive between two runs of this Dag are intentionally in no window.

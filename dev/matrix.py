@@ -360,7 +360,7 @@ def _write_transactions(bootstrap_servers: str) -> dict[str, str]:
 
 def _is_proved(programs: _Programs, pipeline: str, expected: int) -> None:
     rows = json.loads(programs("kafka-offsets", "ledger", "list", pipeline, "--output", "json"))
-    if [(row["status"], row["rows"]) for row in rows] != [("verified", expected)]:
+    if [(row["state"], row["rows"]) for row in rows] != [("verified", expected)]:
         raise MatrixError(f"{pipeline} should have {expected} rows; the ledger says: {rows}")
     programs("kafka-offsets", "ledger", "verify", pipeline)
 

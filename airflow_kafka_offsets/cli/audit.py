@@ -12,13 +12,12 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from airflow_kafka_offsets.cli.connections import java_settings, stored_ledger
+from airflow_kafka_offsets.cli.connections import java_settings, kafka_client, stored_ledger
 from airflow_kafka_offsets.cli.instants import instant
 from airflow_kafka_offsets.cli.ledger import named_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import ConfigurationError, FailedWindow, LedgerError, WindowsFailedError, number_of
-from airflow_kafka_offsets.ledger import audits
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.offsets.audits.findings import Finding, problem_words
@@ -26,6 +25,8 @@ from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.reading import whole_windows
 from airflow_kafka_offsets.pipelines.attempts import Wanted
+from airflow_kafka_offsets.pipelines.audits import hand_over
+from airflow_kafka_offsets.pipelines.loads import returned
 from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, secrets_text
 from airflow_kafka_offsets.submission.audit_submission import AuditSubmission
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
@@ -145,7 +146,7 @@ def _handed_over(ledger: Ledger, args: Any) -> list[AuditReport]:
     lines = [line for line in content.splitlines() if line.startswith(b"{")]
     if not lines:
         raise ConfigurationError(f"--result {args.result} has no report: a driver's last lines, which begin with {{.")
-    return [audits.hand_over(ledger, line, _who()) for line in lines]
+    return list(map(returned, hand_over(lambda: kafka_client(args), ledger, lines, _who())))
 
 
 def _audited(
@@ -163,7 +164,7 @@ def _audited(
         except OSError as error:
             program.explain(error, printed, None)
             raise LedgerError(f"{args.spark_submit} can't be run: {error}.") from error
-    found = submission.outcomes(_who(), [line.strip() for line in printed])
+    found = submission.outcomes(lambda: kafka_client(args), _who(), [line.strip() for line in printed])
     if code and not any(isinstance(each, Exception) for each in found.values()):
         print_remark(f"{args.spark_submit} ended with status {code} after the audit.")
     return found

@@ -25,9 +25,10 @@ from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, n
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.page.lateness import late_ms
 from airflow_kafka_offsets.page.overview import overview
+from airflow_kafka_offsets.runs.around import filled_by
 
 _WINDOWS = (
-    *(Column("window"), Column("status"), Column("offsets"), Column("rows"), Column("lost", unless=(0, None))),
+    *(Column("window"), Column("state"), Column("offsets"), Column("rows"), Column("lost", unless=(0, None))),
     Column("attempt", unless=(None,), spare=True),
     Column("remark", folds=True, unless=(None,)),
     Column("audits", folds=True, unless=(None,)),
@@ -90,17 +91,21 @@ def _list_windows(args: Any) -> int:
     state = ledger.state
     found = statuses(ledger, state.windows.values())
     rows = [_window_row(ledger, window, str(found[name])) for name, window in state.windows.items()]
-    rows += map(_hole_row, holes_of(ledger))
+    holes = holes_of(ledger)
+    rows += map(_hole_row, holes)
     rows += [_restart_row(restart) for restart in state.restarts]
     rows.sort(key=lambda row: (row["start"], row["end"]))
     print_rows(rows, args, _WINDOWS)
+    for hole in holes:
+        if hole.unpinned:
+            print_remark(f"To load what no window has from {iso_instant(hole.start_ms)} on: {filled_by(state, hole)}.")
     return 0
 
 
-def _window_row(ledger: Ledger, window: Window, status: str) -> Row:
+def _window_row(ledger: Ledger, window: Window, state: str) -> Row:
     published = window.publication
     number = published.attempt if published is not None else window.attempts[-1].number if window.attempts else None
-    return _row(window.name, window.start_ms, window.end_ms, status, window.offsets) | {
+    return _row(window.name, window.start_ms, window.end_ms, state, window.offsets) | {
         "lost": sum(each.span for each in window.lost),
         "rows": None if published is None else published.rows,
         "attempt": number,
@@ -126,12 +131,12 @@ def _restart_row(restart: Restarted) -> Row:
     return _row(None, after_ms, after_ms, "restart", None) | {"lost": lost, "remark": str(restart)}
 
 
-def _row(window: str | None, start_ms: int, end_ms: int, status: str, offsets: int | None) -> Row:
+def _row(window: str | None, start_ms: int, end_ms: int, state: str, offsets: int | None) -> Row:
     return {
         "window": window,
         "start": iso_instant(start_ms),
         "end": iso_instant(end_ms),
-        "status": status,
+        "state": state,
         "offsets": offsets,
         "lost": 0,
         **dict.fromkeys(("rows", "attempt", "attempts", "output", "manifest", "sha256", "remark", "audits")),

@@ -32,21 +32,15 @@ _READING = (
     command(
         "list",
         "ledger.list_ledgers",
-        "List pipelines; or a pipeline's windows with status and totals, and the holes and restarts between them",
+        "List pipelines; or a pipeline's windows with state and totals, and the holes and restarts between them",
         arg("pipeline", help="The pipeline's name; without it, all pipelines are listed", nargs="?", type=values.name),
         LEDGER,
     ),
     _ledger_command(
         "show",
         "show.show_window",
-        "Show a window, by default the newest: its status, its attempts and their runs, and its ranges with evidence",
+        "Show a window, by default the newest: its state, its attempts and their runs, and its ranges with evidence",
         *WINDOW,
-        arg(
-            "--html",
-            help="Also write this window and the pipeline's newest ones to a file for a browser, for example to "
-            "attach to a ticket",
-            metavar="FILE",
-        ),
     ),
     _ledger_command(
         "verify",

@@ -78,7 +78,7 @@ def begin_attempt(args: Any) -> int:
     settings = java_settings(args)
     who = {"by_hand": getpass.getuser()}
     wanted = attempts.Wanted(ledger, name, ledger.window(name).manifest)
-    (begun,) = attempts.begin_each([wanted], lambda: kafka_client(args), who, args.on_data_loss)
+    begun = attempts.begin_each([wanted], lambda: kafka_client(args), who, args.on_data_loss)[wanted]
     if isinstance(begun, KafkaOffsetsError):
         raise begun
     published = begun if isinstance(begun, Published) else None
@@ -143,7 +143,7 @@ def publish_window(args: Any) -> int:
             to_publish = loads.take_over(client, ledger, window, _read(args.result))
         else:
             to_publish = _counted(ledger, window, args.attempt)
-        (found,) = map(returned, loads.publish_each(lambda: nullcontext(client), [to_publish]))
+        found = returned(loads.publish_each(lambda: nullcontext(client), {window.name: to_publish})[window.name])
     print_record(_published_row(window, found, to_publish), args, _PUBLISHED)
     return 0
 

@@ -113,7 +113,8 @@ def print_record(
     if args.output == "json":
         print_rows([record], args, columns)
         return
-    print(upright(record, telling(columns, [record])), end="")
+    shown = telling(columns, [record])
+    print(upright(_for_people(record, shown), shown), end="")
     for name, part in (parts or {}).items():
         if record[name]:
             print()

@@ -28,22 +28,6 @@ class TaskState(Protocol):
         """Remove a value."""
 
 
-class ProcessState:
-    """The same, for as long as this process runs the task."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, Any] = {}
-
-    def get(self, name: str) -> Any:
-        return self._kept.get(name)
-
-    def set(self, name: str, value: Any) -> None:
-        self._kept[name] = value
-
-    def delete(self, name: str) -> None:
-        self._kept.pop(name, None)
-
-
 def task_state(context: Mapping[str, Any]) -> TaskState | None:
     """The running task's state store, which outlives its pokes and tries; None before Airflow 3.3."""
     return context.get("task_state_store")

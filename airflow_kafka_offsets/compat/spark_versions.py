@@ -58,14 +58,6 @@ def valid_text(value: Column) -> Column:
     return F.when(F.encode(F.decode(value, "UTF-8"), "UTF-8") == value, value.cast("string"))
 
 
-def readable_text(value: Column) -> Column:
-    """Bytes as a string, with U+FFFD in place of what isn't UTF-8. Not needed from Spark 4.0 on
-    (``make_valid_utf8``)."""
-    if hasattr(F, "make_valid_utf8"):
-        return F.make_valid_utf8(value.cast("string"))
-    return F.decode(value, "UTF-8")
-
-
 def was_observed(spark: SparkSession, observation: Observation) -> bool:
     """Whether an action has run on observed rows. Spark reports it on another thread, so this waits for Spark's events.
 

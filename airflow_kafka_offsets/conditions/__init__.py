@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
-from airflow_kafka_offsets.conditions.offsets_reached import LogEndsFound, OffsetsReached
+from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 
 CONDITIONS: Mapping[str, type[Condition]] = {
-    each.kind: each for each in (GroupsCaughtUp, LogEndsFound, OffsetsReached, WindowComplete, NewData)
+    each.kind: each for each in (GroupsCaughtUp, OffsetsReached, WindowComplete, NewData)
 }
 """Every condition that a sensor waits for, by its name in a trigger's JSON."""

@@ -50,10 +50,6 @@ class Condition:
     """Its name in a trigger's JSON."""
     sensor: ClassVar[str | None]
     """The class name of the sensor that waits for it; None for a condition that only finds what another one needs."""
-    group_argument: ClassVar[str | None] = None
-    """The sensor's argument that names groups; None when it has none."""
-    awaited_in_general: ClassVar[str]
-    """What such a sensor waits for, in words, where its arguments aren't known."""
     stable_polls: int = 1
     """How many polls in a row it must hold."""
 

@@ -84,8 +84,6 @@ class GroupsCaughtUp(Condition):
 
     kind: ClassVar[str] = "groups_caught_up"
     sensor: ClassVar[str] = "KafkaGroupLagSensor"
-    group_argument: ClassVar[str | None] = "groups"
-    awaited_in_general: ClassVar[str] = "the group is within the limits that the sensor's Dag sets"
 
     groups: tuple[str, ...]
     topics: tuple[str, ...] | None = None

@@ -80,7 +80,6 @@ class NewData(Condition):
 
     kind: ClassVar[str] = "new_data"
     sensor: ClassVar[str] = "KafkaNewDataSensor"
-    awaited_in_general: ClassVar[str] = "new records have arrived"
 
     topics: tuple[str, ...]
     since: FixedOffsets

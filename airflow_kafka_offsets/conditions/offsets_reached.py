@@ -1,8 +1,4 @@
-"""Offsets reached: a group has committed past a fixed target, which new records don't move (a drain barrier).
-
-Where the target is the logs' ends, :class:`LogEndsFound` comes first: the cluster may not answer when the task begins,
-and the task shouldn't hold a worker until it does.
-"""
+"""Offsets reached: a group has committed past a fixed target, which new records don't move (a drain barrier)."""
 
 from __future__ import annotations
 
@@ -10,69 +6,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
 from airflow_kafka_offsets.conditions.left_to_read import Behind, left_to_read, refuse_commits_of_other_logs, worst
-from airflow_kafka_offsets.conditions.needs import Answers, Extents, Lags, LagsOn, Topics
+from airflow_kafka_offsets.conditions.needs import Answers, Extents, LagsOn, Topics
 from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.groups.lag import GroupLag, PartitionLag
-from airflow_kafka_offsets.offsets.instants import iso_instant
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-
-
-@dataclass(frozen=True, slots=True)
-class LogEndsFound(Condition):
-    """Where the logs of some topics end is known. The result is these ends, as :class:`FixedOffsets` in JSON.
-
-    :param group: the group that is to reach them.
-    :param topics: topic names; None for all topics that the group has committed on or reads.
-    :param isolation_level: which records the group reads.
-    """
-
-    kind: ClassVar[str] = "log_ends_found"
-    sensor: ClassVar[None] = None
-    awaited_in_general: ClassVar[str] = "Kafka has said where the logs end"
-
-    group: str
-    topics: tuple[str, ...] | None = None
-    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
-
-    def __post_init__(self) -> None:
-        if not self.group:
-            raise ConfigurationError("Name the group to wait for; group is empty.")
-
-    @property
-    def awaited(self) -> str:
-        return "Kafka has said where the logs end, which the group then has to reach"
-
-    @property
-    def group_ids(self) -> tuple[str, ...]:
-        return (self.group,)
-
-    @property
-    def topic_names(self) -> tuple[str, ...]:
-        return self.topics or ()
-
-    def judge(self, answers: Answers) -> Progress:
-        topics = self._touched(answers) if self.topics is None else self.topics
-        metadata = answers[Topics.of(topics)].raise_for_errors()
-        extents = answers[Extents.of(partitions_of(metadata))]
-        source = f"the log end at {iso_instant(answers.at_ms)}"
-        found = FixedOffsets.of_ends(source, extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids)
-        return Progress(True, f"found {source}", found.to_json(), ends=found)
-
-    def _touched(self, answers: Answers) -> list[str]:
-        (lag,) = answers[Lags.of([self.group], self.isolation_level)].raise_for_errors()
-        if lag.no_such_group:
-            raise ConfigurationError(
-                f"Group {self.group} doesn't exist (GROUP_ID_NOT_FOUND), so what it reads is unknown. Is it "
-                "misspelt, or not started yet?"
-            )
-        return lag.partitions.topics()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +36,6 @@ class OffsetsReached(Condition):
 
     kind: ClassVar[str] = "offsets_reached"
     sensor: ClassVar[str] = "KafkaOffsetsReachedSensor"
-    group_argument: ClassVar[str | None] = "group"
-    awaited_in_general: ClassVar[str] = "the group has committed up to a fixed target"
 
     group: str
     target: FixedOffsets
@@ -190,3 +134,28 @@ class OffsetsReached(Condition):
         left, lost = sum(behind.lag for behind in to_go), sum(behind.lost for behind in to_go)
         text = f"{self.group} is {left} offsets before {self.target.source} ({worst(to_go)})"
         return f"{text}; {lost} offsets were deleted before it read them" if lost else text
+
+
+def log_ends(
+    client: OffsetsClient, group: str, topics: Iterable[str] | None, isolation_level: IsolationLevel
+) -> FixedOffsets:
+    """Where logs end right now, as a target for a group.
+
+    :param topics: topic names; None for all topics that the group has committed on or reads.
+    :raises ConfigurationError: when there is no such group, so that it isn't known what it reads.
+    :raises OffsetsError: naming every topic, partition or group in error.
+    """
+    source = f"the log end at {iso_instant(now_ms())}"
+    metadata = client.topics(_touched(client, group) if topics is None else topics).raise_for_errors()
+    extents = client.log_extents(partitions_of(metadata))
+    return FixedOffsets.of_ends(source, extents, isolation_level, metadata.cluster_id, metadata.topic_ids)
+
+
+def _touched(client: OffsetsClient, group: str) -> list[str]:
+    (lag,) = client.group_lags([group]).raise_for_errors()
+    if lag.no_such_group:
+        raise ConfigurationError(
+            f"Group {group} doesn't exist (GROUP_ID_NOT_FOUND), so what it reads is unknown. Is it misspelt, or not "
+            "started yet?"
+        )
+    return lag.partitions.topics()

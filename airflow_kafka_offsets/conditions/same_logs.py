@@ -12,7 +12,6 @@ from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
 from airflow_kafka_offsets.conditions.needs import Answers, EndsOfEpochs
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.offsets.windows.truncation import of_unknown_epochs, refuse_later_epochs, refuse_unanswered
 
 
 def unknowable_of(seen: FixedOffsets, metadata: TopicsMetadata, answers: Answers) -> list[str]:
@@ -28,11 +27,7 @@ def unknowable_of(seen: FixedOffsets, metadata: TopicsMetadata, answers: Answers
         for offset in seen.seen
         if offset.leader_epoch is not None and offset.offset > 0
     )
-    ends = EpochEnds(answers[epochs].values())
-    seen.refuse_truncated_below(ends)
-    refuse_unanswered(ends)
-    refuse_later_epochs(of_unknown_epochs(seen.seen, ends), metadata.leader_epoch)
-    return seen.unknowable(ends)
+    return seen.unknowable(EpochEnds(answers[epochs].values()), metadata.leader_epoch)
 
 
 def note_unknowable(unknowable: Iterable[str]) -> str:

@@ -106,7 +106,6 @@ class WindowComplete(Condition):
 
     kind: ClassVar[str] = "window_complete"
     sensor: ClassVar[str] = "KafkaWindowCompleteSensor"
-    awaited_in_general: ClassVar[str] = "the window is complete on every partition"
 
     topics: tuple[str, ...]
     instant_ms: int

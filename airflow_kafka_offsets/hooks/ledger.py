@@ -13,7 +13,7 @@ from contextlib import suppress
 from airflow_kafka_offsets.errors import ConfigurationError, shorten
 from airflow_kafka_offsets.ledger.files import LOG
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import LedgerPath, StoragePath, in_parallel, names
+from airflow_kafka_offsets.ledger.storage import LedgerPath, in_parallel, names
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME
 
 ROOT_VARIABLE = "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT"
@@ -51,7 +51,7 @@ def _setting() -> str:
     return str(conf.get("kafka_offsets", "ledger_root") or "")
 
 
-def _path(place: str) -> StoragePath:
+def _path(place: str) -> LedgerPath:
     """A root as a path.
 
     :raises ConfigurationError: when Airflow doesn't know its store.
@@ -64,12 +64,12 @@ def _path(place: str) -> StoragePath:
     from airflow.sdk import ObjectStoragePath
 
     try:
-        path: StoragePath = ObjectStoragePath(place)
+        path = ObjectStoragePath(place)
     except ValueError as error:
         raise ConfigurationError(
             f"The ledger root {place} names a store that Airflow doesn't know: {error}."
         ) from error
-    return path
+    return LedgerPath.of(path)
 
 
 def ledger_of(root: str | None, pipeline: str, at_least: int = 0) -> Ledger:
@@ -100,7 +100,7 @@ def existing_ledger(root: str | None, pipeline: str, at_least: int = 0) -> Ledge
 
 def pipelines(root: str | None) -> list[str]:
     """Names of all pipelines that have a ledger in a root, also a damaged one: its log has a commit."""
-    folder = LedgerPath.of(_path(ledger_root(root)))
+    folder = _path(ledger_root(root))
     found = [name for name in names(folder) if PIPELINE_NAME.fullmatch(name)]
     there = in_parallel(lambda name: _has_log(folder / name / LOG), found)
     return [name for name, is_there in zip(found, there, strict=True) if is_there]

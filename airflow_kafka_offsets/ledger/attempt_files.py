@@ -1,11 +1,7 @@
 """The files of one attempt: what its drivers counted, and why it failed. The log decides which of them count.
 
-A submitter may start several drivers of one attempt. Each is a run, and writes files of its own::
-
-    windows/<window>/<attempt>/<run>.note.json      which Spark application it is
-    windows/<window>/<attempt>/<run>.result.json    what it read and wrote; a publication names its hash
-    windows/<window>/<attempt>/<run>.failure.json   why it failed, as it says itself
-    windows/<window>/<attempt>/ended.json           why the attempt failed, as Airflow's side says
+A submitter may start several drivers of one attempt. Each is a run, and writes files of its own: a note that says
+which Spark application it is, a result, whose hash a publication names, and a failure, if there is one.
 """
 
 from __future__ import annotations
@@ -13,7 +9,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,6 +25,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ENDED = "ended.json"
+"""Why the attempt failed, as Airflow's side says."""
 RUN = re.compile(r"[0-9a-f]{8}", re.ASCII)
 """A driver's own name, which it makes itself."""
 _FILE = re.compile(rf"({RUN.pattern})\.(note|result|failure)\.json", re.ASCII)
@@ -71,13 +67,10 @@ class AttemptFiles:
             runs.setdefault(match[1], set()).add(match[2])
         return runs
 
-    def applications(self, key: str | None = None) -> list[SparkApplication]:
+    def applications(self) -> list[SparkApplication]:
         """The Spark applications of all drivers that have started, in the order of their runs. A note that is being
-        written right now is left out.
-
-        :param key: the key that they sign with; without it, the addresses of their UIs can't be trusted.
-        """
-        return list(self._whole("note", lambda run, _: self.application(run, key)))
+        written right now is left out."""
+        return list(self._whole("note", lambda run, _: self.application(run)))
 
     def results(self) -> list[tuple[RunResult, str]]:
         """What the drivers have read and wrote, each with the hash of its file, in the order of their runs. A result
@@ -89,31 +82,26 @@ class AttemptFiles:
         failure = self._note(failure_file(run)) if "failure" in wrote else None
         return None if failure is not None and failure.is_after_proof else self.result(run)
 
-    def application(self, run: str, key: str | None = None) -> SparkApplication | None:
+    def application(self, run: str) -> SparkApplication | None:
         """A driver's Spark application; None before it has started.
 
-        :param key: the key that it signs with; without it, the address of its UI can't be trusted.
         :raises LedgerCorruptError: when the note is damaged, or is being written right now.
         """
-        name = note_file(run)
-        content = self._read(name)
-        with self._naming(name):
-            return None if content is None else SparkApplication.from_json(json_of(content), self.number, run, key)
+        return self._parsed(note_file(run), lambda content: SparkApplication.from_json(json_of(content)))
 
     def result(self, run: str) -> tuple[RunResult, str] | None:
         """What a driver read and wrote, and the hash of the file that says so; None when there is none.
 
         :raises LedgerCorruptError: when it is damaged, is being written right now, or is another driver's.
         """
-        name = result_file(run)
-        content = self._read(name)
-        if content is None:
-            return None
-        with self._naming(name):
+
+        def parse(content: bytes) -> tuple[RunResult, str]:
             result = RunResult.from_json(json_of(content))
             if (result.attempt, result.run) != (self.number, run):
                 raise LedgerCorruptError(f"It is the result of run {result.run} of attempt {result.attempt}.")
-        return result, digest(content)
+            return result, digest(content)
+
+        return self._parsed(result_file(run), parse)
 
     def published(self, publication: Published) -> RunResult:
         """What the published driver of this attempt read and wrote.
@@ -143,7 +131,7 @@ class AttemptFiles:
     @property
     def has_ended(self) -> bool:
         """Whether Airflow's side has recorded that it failed, whatever its drivers have counted."""
-        return self._read(ENDED) is not None
+        return self.files.read(f"{self.folder}/{ENDED}") is not None
 
     def record_failure(self, note: FailureNote) -> None:
         """Record on Airflow's side why it failed, once."""
@@ -167,19 +155,15 @@ class AttemptFiles:
                     yield content
 
     def _note(self, name: str) -> FailureNote | None:
-        content = self._read(name)
         try:
-            return None if content is None else FailureNote.from_bytes(content)
+            return self._parsed(name, FailureNote.from_bytes)
         except LedgerCorruptError as error:
-            unread = f"Attempt {self.number} failed, but its reason can't be read. {self.folder}/{name}: {error}"
+            unread = f"Attempt {self.number} failed, but its reason can't be read. {error}"
             return FailureNote(SparkFailedError.__name__, unread, is_after_proof=True)
 
-    def _read(self, name: str) -> bytes | None:
-        return self.files.read(f"{self.folder}/{name}")
-
-    @contextmanager
-    def _naming(self, name: str) -> Iterator[None]:
+    def _parsed(self, name: str, parse: Callable[[bytes], T]) -> T | None:
+        content = self.files.read(f"{self.folder}/{name}")
         try:
-            yield
+            return None if content is None else parse(content)
         except LedgerCorruptError as error:
             raise LedgerCorruptError(f"{self.folder}/{name}: {error}") from error

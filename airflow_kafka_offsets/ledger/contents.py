@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Pinned, RecordsCounted, Snapshotted
 from airflow_kafka_offsets.ledger.files import Files, census_file, manifest_file, snapshot_file
-from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
@@ -25,31 +27,30 @@ from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 T = TypeVar("T")
 
-_KEPT = 64
-"""Snapshots, and manifests, kept in memory: neighbours, and the ends of windows that are pinned together."""
+_KEPT = 128
+"""Snapshots and manifests kept in memory: neighbours, and the ends of windows that are pinned together."""
 _MOST_BYTES = 64 * 1024 * 1024
 """Most bytes of files that wait for their commit: those of a backfill may be more than memory holds."""
 _RESTORE = "Restore the file as it was, from a backup or an earlier version of the object."
 
 
-class _Recent(Generic[T]):
-    """What was read or added last, by hash. Several threads may use it."""
+class _Recent:
+    """What was read or added last, by its file's name. Several threads may use it."""
 
     def __init__(self) -> None:
-        self._values: OrderedDict[str, T] = OrderedDict()
+        self._values: OrderedDict[str, Any] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: str) -> T | None:
+    def get(self, name: str) -> Any:
         with self._lock:
-            return self._values.get(key)
+            return self._values.get(name)
 
-    def put(self, key: str, value: T) -> T:
+    def put(self, name: str, value: Any) -> None:
         with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
+            self._values[name] = value
+            self._values.move_to_end(name)
             while len(self._values) > _KEPT:
                 self._values.popitem(last=False)
-        return value
 
 
 class Contents:
@@ -62,8 +63,7 @@ class Contents:
     def __init__(self, files: Files, where: str) -> None:
         self._files = files
         self._where = where
-        self._snapshots = _Recent[OffsetSnapshot]()
-        self._manifests = _Recent[Manifest]()
+        self._recent = _Recent()
         self._waiting: dict[str, bytes] = {}
         self._waiting_bytes = 0
 
@@ -72,45 +72,40 @@ class Contents:
 
         :raises LedgerCorruptError: when the file is missing or was changed.
         """
-        found = self._snapshots.get(offsets)
-        if found is None:
-            found = OffsetSnapshot.from_json(json.loads(self._read(snapshot_file(offsets))))
-        return self._snapshots.put(offsets, found)
+        return self._get(snapshot_file(offsets), lambda content: OffsetSnapshot.from_json(json.loads(content)))
+
+    def snapshot_at(self, state: State, at_ms: int, number: int = sys.maxsize) -> OffsetSnapshot:
+        """The snapshot at a time that has one, as the logs go on: without what restarts have taken since.
+
+        :param number: as the ledger knew the logs after this commit; now by default.
+        """
+        return state.anew(self.snapshot(state.snapshots[at_ms].offsets), at_ms, number)
+
+    def manifest(self, window: Window) -> Manifest:
+        """A window's manifest. Raises as :meth:`snapshot`."""
+        return self._get(manifest_file(window.name, window.manifest), Manifest.from_bytes)
 
     def add_snapshot(self, snapshot: OffsetSnapshot) -> str:
         """Add a snapshot. Returns the hash that names its file, which :meth:`store` writes."""
         content = json.dumps(snapshot.to_json(), sort_keys=True, separators=(",", ":")).encode()
-        offsets = digest(content)
-        if self._snapshots.get(offsets) is None:
-            self._add(snapshot_file(offsets), gzip.compress(content, mtime=0))
-            self._snapshots.put(offsets, snapshot)
-        return offsets
+        return self._add(snapshot_file, content, snapshot)
 
-    def manifest(self, window: Window) -> Manifest:
-        """A window's manifest.
+    def add_manifest(self, manifest: Manifest) -> str:
+        """Add a manifest, as :meth:`add_snapshot`."""
+        return self._add(partial(manifest_file, manifest.window), manifest.to_bytes(), manifest)
+
+    def census(self, window: Window) -> Census | None:
+        """Which offsets of a window have a record; None if that wasn't counted.
 
         :raises LedgerCorruptError: when the file is missing or was changed.
         """
-        found = self._manifests.get(window.manifest)
-        if found is None:
-            found = Manifest.from_bytes(self._read(manifest_file(window.name, window.manifest)))
-        return self._manifests.put(window.manifest, found)
-
-    def add_manifest(self, manifest: Manifest) -> str:
-        """Add a manifest. Returns the hash that names its file, which :meth:`store` writes."""
-        content = manifest.to_bytes()
-        sha256 = digest(content)
-        if self._manifests.get(sha256) is None:
-            self._add(manifest_file(manifest.window, sha256), content)
-            self._manifests.put(sha256, manifest)
-        return sha256
+        if window.census is None:
+            return None
+        return self._get(census_file(window.name, window.census), Census.from_bytes)
 
     def add_census(self, window: str, census: Census) -> str:
-        """Add a census. Returns the hash that names its file, which :meth:`store` writes."""
-        content = census.to_bytes()
-        sha256 = digest(content)
-        self._add(census_file(window, sha256), gzip.compress(content, mtime=0))
-        return sha256
+        """Add a census, as :meth:`add_snapshot`."""
+        return self._add(partial(census_file, window), census.to_bytes(), census)
 
     def store(self, entries: Iterable[AnyEntry]) -> None:
         """Write what entries name, if it isn't there yet. What no entry names isn't written, unless it is too large to
@@ -127,18 +122,28 @@ class Contents:
         for name in waiting:
             self._waiting_bytes -= len(self._waiting.pop(name))
 
-    def _add(self, name: str, content: bytes) -> None:
-        self._waiting_bytes += len(content) - len(self._waiting.get(name, b""))
-        self._waiting[name] = content
+    def _get(self, name: str, parse: Callable[[bytes], T]) -> T:
+        found: T | None = self._recent.get(name)
+        if found is None:
+            found = parse(self._checked(name, self._waiting.get(name) or self._files.read(name)))
+        self._recent.put(name, found)
+        return found
+
+    def _add(self, name_of: Callable[[str], str], content: bytes, value: object) -> str:
+        sha256 = digest(content)
+        name = name_of(sha256)
+        if self._recent.get(name) is None:
+            stored = gzip.compress(content, mtime=0) if name.endswith(".gz") else content
+            self._waiting_bytes += len(stored) - len(self._waiting.get(name, b""))
+            self._waiting[name] = stored
+            self._recent.put(name, value)
         if self._waiting_bytes > _MOST_BYTES:
             self.store_files(list(self._waiting))
+        return sha256
 
     def _create(self, name: str) -> None:
         if not self._files.create(name, self._waiting[name]):
             self._checked(name, self._files.read(name))  # another library may compress the same content in another way
-
-    def _read(self, name: str) -> bytes:
-        return self._checked(name, self._waiting.get(name) or self._files.read(name))
 
     def _checked(self, name: str, stored: bytes | None) -> bytes:
         """The content of a file, which has the hash in its name.

@@ -6,15 +6,16 @@ As in :mod:`.decisions`, each is a function of a state and a wish. Loading a win
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 
 from airflow_kafka_offsets.errors import LedgerConflictError, number_of, shorten
 from airflow_kafka_offsets.ledger.contents import Contents
-from airflow_kafka_offsets.ledger.decisions import Entries, created_of, window_of
+from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Restarted, Rewound, Voided
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
+from airflow_kafka_offsets.offsets.windows.ranges import ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
@@ -25,7 +26,7 @@ def void(state: State, windows: Collection[str], *, force: bool = False) -> Entr
     :raises LedgerConflictError: when one isn't there, or is published and ``force`` isn't set; names its rows.
     """
     chosen = dict.fromkeys(windows)
-    _refuse_published([window_of(state, name) for name in chosen], force)
+    _refuse_published([state.window(name) for name in chosen], force)
     return tuple(map(Voided, chosen))
 
 
@@ -83,14 +84,11 @@ def restart(state: State, wish: Restarted, contents: Contents) -> Entries:
 
 def _unloaded(state: State, wish: Restarted, contents: Contents) -> list[LogRange]:
     """What snapshots have seen of the logs that a restart ends, and no published window has."""
-
-    def offsets_at(at_ms: int) -> OffsetSnapshot:
-        return state.anew(contents.snapshot(state.snapshots[at_ms].offsets), at_ms)
-
+    offsets_at = partial(contents.snapshot_at, state)
     times, loaded = list(state.snapshots), [(each.start_ms, each.end_ms) for each in state.published]
     gaps = pairwise([(0, times[0]), *loaded, (times[-1], 0)])
-    windows = [window_between(offsets_at(start), offsets_at(end)) for (_, start), (end, _) in gaps if start < end]
-    seen = [each.log_range for window in windows for each in window.ranges]
+    ranges = [ranges_between(offsets_at(start), offsets_at(end)) for (_, start), (end, _) in gaps if start < end]
+    seen = [each.log_range for each in chain(*ranges)]
     seen += [LogRange(*key, each.offset, each.high_watermark) for key, each in offsets_at(times[-1]).boundaries.items()]
     cut = {TopicPartition.of(each): each.offset for each in wish.truncated}
     ended = set(wish.topics) - {key.topic for key in cut}
@@ -105,12 +103,11 @@ def _unloaded(state: State, wish: Restarted, contents: Contents) -> list[LogRang
 def ends_on(state: State, cluster_id: str, contents: Contents) -> OffsetSnapshot | None:
     """Where the windows on a cluster ended before the pipeline went to another one; None if it had none there."""
     moves = [each for each in state.restarts if each.cluster_id is not None]
-    clusters = [created_of(state).cluster_id, *(each.cluster_id for each in moves)]
+    clusters = [state.begun.cluster_id, *(each.cluster_id for each in moves)]
     begins_ms = [0, *(each.at_ms for each in moves)]
     for known, begin_ms, move in reversed(list(zip(clusters, begins_ms, moves, strict=False))):
         ends = [each.end_ms for each in state.windows.values() if each.number < move.number]
         ended = [at_ms for at_ms in ends if begin_ms <= at_ms < move.at_ms]
         if known == cluster_id and ended:
-            offsets = contents.snapshot(state.snapshots[ended[-1]].offsets)
-            return state.anew(offsets, ended[-1], move.number - 1)
+            return contents.snapshot_at(state, ended[-1], move.number - 1)
     return None

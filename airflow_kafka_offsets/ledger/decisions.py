@@ -15,7 +15,6 @@ from airflow_kafka_offsets.errors import (
     ConfigurationError,
     InstantError,
     LedgerConflictError,
-    LedgerCorruptError,
     OutdatedSurveyError,
     TopicChangedError,
     WindowOverlapError,
@@ -23,13 +22,12 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Created, Pinned, Snapshotted
-from airflow_kafka_offsets.ledger.state import State, Window
+from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.instants import CLOCK_TOLERANCE_MS, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.boundaries import clamp
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 Entries = tuple[AnyEntry, ...]
@@ -95,7 +93,7 @@ def pin(state: State, windows: Collection[tuple[int, int]], answers: ResolvedOff
 
     :param windows: their starts and ends, Unix milliseconds.
     :raises WindowOverlapError: when another window has some of the time of one.
-    :raises: as :func:`place`, and what :func:`.ranges.window_between` raises.
+    :raises: as :func:`place`, and what :func:`.ranges.ranges_between` raises.
     """
     draft = _Draft(state, answers, contents)
     draft.place()
@@ -190,7 +188,7 @@ class _Draft:
                 self._add(placed._replace(is_origin=True))
                 return at_ms
         where = f" on {shorten(map(str, moved))}" if moved else ""
-        pipeline, before = created_of(self._state).pipeline, iso_instant(self._times[0] - 1)
+        pipeline, before = self._state.begun.pipeline, iso_instant(self._times[0] - 1)
         raise LedgerConflictError(
             f"The pipeline can't begin as of {origin.as_of}: its snapshots are in the order of their offsets, and this "
             f"one has no place among them, or none since logs began anew{where}. Begin elsewhere; or take the "
@@ -241,10 +239,9 @@ class _Draft:
 
     def pin(self, start_ms: int, end_ms: int, by: str | None = None) -> None:
         """Pin a window, after all that were added before."""
-        created, name = created_of(self._state), window_id(start_ms, end_ms)
+        created, name = self._state.begun, window_id(start_ms, end_ms)
         self._refuse_crossing(name, start_ms, end_ms)
-        window = window_between(*(self._state.anew(self._offsets_at(at_ms), at_ms) for at_ms in (start_ms, end_ms)))
-        manifest = Manifest.of(created.pipeline, created.ledger_id, window)
+        manifest = Manifest.of(created.pipeline, created.ledger_id, *map(self._now, (start_ms, end_ms)))
         assert manifest.window == name, "a snapshot's own time is its place in the log"
         self._last = Pinned(name, self._contents.add_manifest(manifest), manifest.span, by)
         self.entries.append(self._last)
@@ -298,29 +295,5 @@ class _Draft:
                 f"Window {name} is not pinned: {status} window {other} has some of its time, and windows of a "
                 "pipeline never cross: if both were loaded, records would be there twice. Load the schedule's own "
                 "windows (airflow backfill create, or clear their runs); or, if the other one shouldn't exist, run "
-                f"kafka-offsets ledger void {created_of(self._state).pipeline} {other}; or use another pipeline name."
+                f"kafka-offsets ledger void {self._state.begun.pipeline} {other}; or use another pipeline name."
             )
-
-
-def created_of(state: State) -> Created:
-    """The ledger's first entry.
-
-    :raises LedgerCorruptError: when it has none.
-    """
-    if state.created is None:
-        raise LedgerCorruptError("The ledger's log doesn't begin with its identity: restore its first commit.")
-    return state.created
-
-
-def window_of(state: State, name: str) -> Window:
-    """A window.
-
-    :raises LedgerConflictError: when there is none of that name.
-    """
-    window = state.windows.get(name)
-    if window is None:
-        raise LedgerConflictError(
-            f"Pipeline {created_of(state).pipeline} has no window {name}: it was never resolved, or was voided since. "
-            "Clear the task that resolves it."
-        )
-    return window

@@ -91,18 +91,15 @@ def audit_failure_file(window: str, run: str) -> str:
 
 
 def newest_commit(files: Files, at_least: int = 0) -> int:
-    """Number of the newest commit; 0 for an empty log. A store may list late, so there may be newer ones.
+    """Number of the newest commit that is listed; 0 for none. A store may list late, so there may be newer ones.
 
     :param at_least: the number of a commit that exists, if one is known: one listing is enough then, mostly.
     """
     last = _last_in(files, folder_of(at_least)) if at_least else 0
     if last and (last + 1) % FOLDER_SIZE:
-        return max(last, at_least)
-    for folder in filter(_FOLDER.fullmatch, reversed(files.names(LOG))):
-        last = _last_in(files, f"{LOG}/{folder}")
-        if last:
-            return max(last, at_least)
-    return at_least
+        return last
+    folders = filter(_FOLDER.fullmatch, reversed(files.names(LOG)))
+    return next(filter(None, (_last_in(files, f"{LOG}/{folder}") for folder in folders)), 0)
 
 
 def _last_in(files: Files, folder: str) -> int:

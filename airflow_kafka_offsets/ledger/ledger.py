@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 from uuid import uuid4
 
 from airflow_kafka_offsets.errors import LedgerConflictError, number_of
@@ -21,7 +21,6 @@ from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import (
     LedgerPath,
-    StoragePath,
     StoredFiles,
     require_exclusive_creation,
     uri_for_spark,
@@ -31,7 +30,7 @@ from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import check_pipeline_name
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetWindow, window_between
+from airflow_kafka_offsets.offsets.windows.ranges import ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
@@ -56,7 +55,7 @@ class Ledger:
     :param at_least: the number of a commit that its log has, if one is known; it saves a request.
     """
 
-    def __init__(self, root: StoragePath, pipeline: str, at_least: int = 0) -> None:
+    def __init__(self, root: Any, pipeline: str, at_least: int = 0) -> None:
         check_pipeline_name(pipeline)
         self.pipeline = pipeline
         self.folder = LedgerPath.of(root) / pipeline
@@ -103,7 +102,7 @@ class Ledger:
 
         :raises LedgerCorruptError: when the log doesn't begin with it.
         """
-        return decisions.created_of(self.state).ledger_id
+        return self.state.begun.ledger_id
 
     def create(self, topics: Collection[str], cluster_id: str, isolation_level: IsolationLevel) -> None:
         """Create the ledger, or check that the existing one matches. A new one gets its identity, after a test that the
@@ -136,7 +135,7 @@ class Ledger:
 
         :raises LedgerConflictError: when there is none of that name.
         """
-        return decisions.window_of(self.state, name)
+        return self.state.window(name)
 
     def pinned(self, window: Window) -> PinnedManifest:
         """A window's manifest.
@@ -161,24 +160,16 @@ class Ledger:
         return self.contents.snapshot(self.state.snapshots[at_ms].offsets)
 
     def offsets_now(self, at_ms: int) -> OffsetSnapshot:
-        """The snapshot at a time that has one, as the logs go on now: without what restarts have taken since."""
-        return self.offsets_then(at_ms, sys.maxsize)
+        """The same, as the logs go on now: without what restarts have taken since."""
+        return self.contents.snapshot_at(self.state, at_ms)
 
     def offsets_then(self, at_ms: int, number: int) -> OffsetSnapshot:
         """The snapshot at a time that has one, as the logs went on after a commit."""
-        return self.state.anew(self.offsets_at(at_ms), at_ms, number)
+        return self.contents.snapshot_at(self.state, at_ms, number)
 
-    def window_between(self, start_ms: int, end_ms: int, number: int = sys.maxsize) -> OffsetWindow:
-        """What two snapshots say of the time between them.
-
-        :param number: as the ledger knew the logs after this commit; now by default.
-        """
-        return window_between(self.offsets_then(start_ms, number), self.offsets_then(end_ms, number))
-
-    def between(self, start_ms: int, end_ms: int, number: int = sys.maxsize) -> list[LogRange]:
-        """The offsets between two snapshots, without partitions that have none: those that can exist now, or could
-        after a commit."""
-        return [each.log_range for each in self.window_between(start_ms, end_ms, number).ranges if each.span]
+    def between(self, start_ms: int, end_ms: int) -> list[LogRange]:
+        """The offsets between two snapshots that can exist now, without partitions that have none."""
+        return [each.log_range for each in ranges_between(*map(self.offsets_now, (start_ms, end_ms))) if each.span]
 
     def attempt(self, window: str, number: int) -> AttemptFiles:
         """The files of an attempt."""

@@ -12,7 +12,7 @@ from airflow_kafka_offsets.errors import (
     or_error,
     shorten,
 )
-from airflow_kafka_offsets.ledger.decisions import Entries, window_of
+from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published, RecordsCounted, Reloaded, Verified
 from airflow_kafka_offsets.ledger.state import State, Window
 
@@ -30,7 +30,7 @@ def begin(state: State, wish: Attempted, manifest: str) -> Entries:
     :param manifest: hash of the manifest that the attempt reads.
     :raises LedgerConflictError: when the window isn't there, or is another one of that name.
     """
-    window = window_read_from(state, wish.window, manifest)
+    window = state.window(wish.window, manifest)
     return () if window.loaded is not None else (wish,)
 
 
@@ -40,7 +40,7 @@ def count(state: State, wish: RecordsCounted, manifest: str) -> Entries:
     :param manifest: hash of the manifest whose ranges were counted.
     :raises LedgerConflictError: when the window isn't there, or is another one of that name.
     """
-    return () if window_read_from(state, wish.window, manifest).census is not None else (wish,)
+    return () if state.window(wish.window, manifest).census is not None else (wish,)
 
 
 def publish(state: State, wish: Published, manifest: str) -> Entries:
@@ -51,7 +51,7 @@ def publish(state: State, wish: Published, manifest: str) -> Entries:
     :raises CommitConflictError: when the window is to be loaded again since the attempt began, or a later attempt may
         have replaced its rows: another attempt helps.
     """
-    window = window_read_from(state, wish.window, manifest)
+    window = state.window(wish.window, manifest)
     if window.loaded is not None:
         return ()
     may = [each.number for each in window.open_attempts]
@@ -74,7 +74,7 @@ def record_verdict(state: State, wish: Verified) -> Entries:
 
     :raises LedgerConflictError: when another attempt is published.
     """
-    window = window_of(state, wish.window)
+    window = state.window(wish.window)
     counts = window.publication
     if counts is None or counts.attempt != wish.attempt:
         now = "nothing" if counts is None else f"attempt {counts.attempt}"
@@ -94,7 +94,7 @@ def reload(state: State, windows: Collection[str], by: str | None = None) -> tup
     """
     return tuple(
         Reloaded(window.name, by)
-        for window in [window_of(state, name) for name in dict.fromkeys(windows)]
+        for window in [state.window(name) for name in dict.fromkeys(windows)]
         if (by not in window.reloaded_by if by is not None else window.attempts or window.publication is not None)
     )
 
@@ -106,7 +106,7 @@ def take_back(state: State, windows: Collection[str]) -> Entries:
     """
     return tuple(
         _published_again(window)
-        for window in [window_of(state, name) for name in dict.fromkeys(windows)]
+        for window in [state.window(name) for name in dict.fromkeys(windows)]
         if window.loaded is None
     )
 
@@ -125,30 +125,6 @@ def _published_again(window: Window) -> Published:
 
 def _places(outputs: Iterable[Output]) -> str:
     return shorten(each.output for each in outputs if each.output)
-
-
-def outnumber(state: State, name: str, number: int) -> Entries:
-    """Raise the log's numbers to that of an attempt which it doesn't have, one by each commit: later attempts are above
-    it then. The window is to be loaded again.
-
-    :raises LedgerConflictError: when the window isn't there.
-    """
-    window = window_of(state, name)
-    return (Reloaded(window.name),) if state.number < number else ()
-
-
-def window_read_from(state: State, name: str, manifest: str) -> Window:
-    """A window, which has the manifest that its reader has.
-
-    :raises LedgerConflictError: when it isn't there, or is another one of that name.
-    """
-    window = window_of(state, name)
-    if window.manifest != manifest:
-        raise LedgerConflictError(
-            f"Window {name} was resolved anew, to other offsets (manifest {window.manifest}, and {manifest} "
-            "before). Clear the task that resolves it."
-        )
-    return window
 
 
 def attempt_of(window: Window, number: int) -> Attempted:

@@ -131,7 +131,11 @@ class Log:
         :raises LedgerCorruptError: when a commit is damaged or missing.
         :raises LedgerConflictError: when the log is older than the commit that is known.
         """
-        self._advance(newest_commit(self._files, max(self._at_least, self._head.state.number)))
+        known = max(self._at_least, self._head.state.number)
+        listed = newest_commit(self._files, known)
+        if listed < known:  # the store lists late, or the log was restored from an older copy
+            self._file(known, is_newest=True)
+        self._advance(max(listed, known))
         return self._head.state
 
     def change(self, decide: Callable[[State], Sequence[AnyEntry]]) -> tuple[State, int]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 
+from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.entries import Attempted, Audited, Created, Published, Restarted, Snapshotted
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -109,6 +110,35 @@ class State:
         """Whether a load of a window has anything to do: to write rows, or to take away those of another window that
         had its name."""
         return bool(window.offsets) or window.name in self.rows_left
+
+    @property
+    def begun(self) -> Created:
+        """The first entry.
+
+        :raises LedgerCorruptError: when there is none.
+        """
+        if self.created is None:
+            raise LedgerCorruptError("The ledger's log doesn't begin with its identity: restore its first commit.")
+        return self.created
+
+    def window(self, name: str, manifest: str | None = None) -> Window:
+        """A window that counts.
+
+        :param manifest: hash of the manifest that its reader has; None if it has none.
+        :raises LedgerConflictError: when there is none of that name, or it is another one.
+        """
+        window = self.windows.get(name)
+        if window is None:
+            raise LedgerConflictError(
+                f"Pipeline {self.begun.pipeline} has no window {name}: it was never resolved, or was voided since. "
+                "Clear the task that resolves it."
+            )
+        if manifest is not None and window.manifest != manifest:
+            raise LedgerConflictError(
+                f"Window {name} was resolved anew, to other offsets (manifest {window.manifest}, and {manifest} "
+                "before). Clear the task that resolves it."
+            )
+        return window
 
     @property
     def cluster_id(self) -> str | None:

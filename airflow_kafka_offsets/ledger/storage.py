@@ -16,12 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import ExclusiveCreateError, StoreFailedError
+from airflow_kafka_offsets.errors import ExclusiveCreateError, KafkaOffsetsError, StoreFailedError, or_error
 
 _LOCAL = ("file", "local", "")
 _S3 = ("s3", "s3a")
@@ -41,24 +41,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class StoragePath(Protocol):
-    """The part of UPath's interface that the ledger uses; Airflow's ``ObjectStoragePath`` has it."""
-
-    @property
-    def fs(self) -> Any: ...
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def protocol(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    def __truediv__(self, name: str, /) -> Self: ...
-
-
 @dataclass(frozen=True, slots=True)
 class LedgerPath:
     """A file or folder that keeps its file system: Airflow's own path looks up its connection on each access.
@@ -75,8 +57,8 @@ class LedgerPath:
     uri: str
 
     @classmethod
-    def of(cls, path: StoragePath) -> Self:
-        """The same place as another kind of path."""
+    def of(cls, path: Any) -> Self:
+        """The same place as another kind of path, which has UPath's interface."""
         return cls(path.fs, path.path.rstrip("/"), path.protocol, str(path).rstrip("/"))
 
     @property
@@ -117,7 +99,7 @@ class StoredFiles:
         replace_file(self.folder / name, content)
 
 
-def uri_for_spark(path: StoragePath) -> str:
+def uri_for_spark(path: LedgerPath) -> str:
     """The URI that Spark is given for a path: with a scheme, and without the connection id before the ``@``. S3 stays
     ``s3``, as people and other engines spell it; the driver makes Hadoop's ``s3a`` of it."""
     parts = urlsplit(str(path))
@@ -132,7 +114,7 @@ def uri_for_spark(path: StoragePath) -> str:
     return urlunsplit(parts._replace(scheme=scheme, netloc=place))
 
 
-def create_exclusive(path: StoragePath, content: bytes) -> bool:
+def create_exclusive(path: LedgerPath, content: bytes) -> bool:
     """Create a file with this content, unless it exists.
 
     :returns: True when the file now holds exactly this content; False when it holds another writer's. If a first
@@ -169,7 +151,7 @@ def create_exclusive(path: StoragePath, content: bytes) -> bool:
     ) from refusal
 
 
-def replace_file(path: StoragePath, content: bytes) -> None:
+def replace_file(path: LedgerPath, content: bytes) -> None:
     """Create or replace a file that can be derived again. Readers see the old content or the new."""
     if path.protocol in _LOCAL:
         replace_local(Path(path.path), content)
@@ -177,7 +159,7 @@ def replace_file(path: StoragePath, content: bytes) -> None:
         path.fs.pipe_file(path.path, content)
 
 
-def _create(path: StoragePath, content: bytes) -> None:
+def _create(path: LedgerPath, content: bytes) -> None:
     if path.protocol in _LOCAL:
         create_local(Path(path.path), content)
     elif path.protocol in _AZURE:
@@ -243,7 +225,7 @@ def _server(folder: LedgerPath) -> str:
     return f"the store ({folder.protocol}, {endpoint})" if endpoint else f"the store ({folder.protocol})"
 
 
-def read(path: StoragePath) -> bytes | None:
+def read(path: LedgerPath) -> bytes | None:
     """A file's content; None when there is no such file."""
     # By default, s3fs asks for the size first, to read large files in parts: two round trips instead of one.
     options = {"max_concurrency": 1} if path.protocol in _S3 else {}
@@ -254,7 +236,7 @@ def read(path: StoragePath) -> bytes | None:
     return content
 
 
-def names(folder: StoragePath) -> list[str]:
+def names(folder: LedgerPath) -> list[str]:
     """Names in a folder, in order; empty when there is no such folder. Drafts are left out."""
     folder.fs.invalidate_cache(folder.path)
     try:
@@ -272,6 +254,13 @@ def in_parallel(ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
         return [ask(item) for item in each]
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         return list(pool.map(ask, each))
+
+
+def outcomes(ask: Callable[[T], R], items: Iterable[T]) -> dict[T, R | KafkaOffsetsError]:
+    """Call a function for each of many items in parallel. An error of this package stands in the place of what it would
+    have returned, so that one that fails doesn't hold up the others."""
+    each = list(items)
+    return dict(zip(each, in_parallel(lambda item: or_error(lambda: ask(item)), each), strict=True))
 
 
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP)

@@ -97,8 +97,8 @@ def _lists_of_none(ledger: Ledger) -> Iterator[Claim]:
 
 def _misfits(ledger: Ledger, window: Window, manifest: Manifest) -> Iterator[str]:
     try:
-        between = ledger.window_between(window.start_ms, window.end_ms, window.number)
-        expected = Manifest.of(ledger.pipeline, ledger.id, between)
+        both = (ledger.offsets_then(at_ms, window.number) for at_ms in (window.start_ms, window.end_ms))
+        expected = Manifest.of(ledger.pipeline, ledger.id, *both)
     except KafkaOffsetsError as error:
         yield f"its two snapshots make no window: {error}"
         return

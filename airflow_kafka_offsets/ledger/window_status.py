@@ -31,16 +31,19 @@ class WindowStatus(StrEnum):
 
 def statuses(ledger: Ledger, windows: Iterable[Window]) -> dict[str, WindowStatus]:
     """The status of each window. Only those that are being loaded need a look at their attempts' files."""
-    by_log = [(window, _by_log(window)) for window in windows]
-    by_files = iter(in_parallel(lambda window: status(ledger, window), [each for each, by in by_log if by is None]))
-    return {window.name: by or next(by_files) for window, by in by_log}
+    each = {window.name: window for window in windows}
+    loading = [name for name, window in each.items() if window.open_attempts]
+    found = dict(zip(loading, in_parallel(lambda name: status(ledger, each[name]), loading), strict=True))
+    return {name: found.get(name) or status(ledger, window) for name, window in each.items()}
 
 
 def status(ledger: Ledger, window: Window) -> WindowStatus:
     """The status of a window."""
-    by_log, newest = _by_log(window), window.newest_attempt
-    if by_log is not None or newest is None:
-        return by_log or WindowStatus.PINNED
+    published, newest = window.loaded, window.newest_attempt
+    if published is not None:
+        return WindowStatus.PUBLISHED if published.verdict is None else WindowStatus.VERIFIED
+    if newest is None:
+        return WindowStatus.PINNED
     if left_to_publish(ledger, window) is not None:
         return WindowStatus.PROVED
     files = ledger.attempt(window.name, newest.number)
@@ -52,11 +55,3 @@ def running_ms(window: Window) -> int | None:
     begun."""
     newest = window.newest_attempt
     return None if newest is None or newest.begun_ms is None else max(0, now_ms() - newest.begun_ms)
-
-
-def _by_log(window: Window) -> WindowStatus | None:
-    """The status, if the log alone tells it; None for a window that is being loaded."""
-    published = window.loaded
-    if published is not None:
-        return WindowStatus.PUBLISHED if published.verdict is None else WindowStatus.VERIFIED
-    return WindowStatus.PINNED if window.newest_attempt is None else None

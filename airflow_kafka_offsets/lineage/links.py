@@ -27,10 +27,6 @@ _HISTORY_SERVER = "spark.yarn.historyServer.address"
 """The only Spark conf that holds the address of the history server."""
 _WITHOUT_BASE_URL = "http://localhost:8080"
 """Where Airflow's own links, such as those in its emails, lead without ``base_url``."""
-_CONSOLES = {
-    "s3": "https://console.aws.amazon.com/s3/buckets/{bucket}?prefix={prefix}/",
-    "gs": "https://console.cloud.google.com/storage/browser/{bucket}/{prefix}",
-}
 
 
 class SparkUILink(BaseOperatorLink):
@@ -46,11 +42,9 @@ class SparkUILink(BaseOperatorLink):
 
 
 class WindowLink(BaseOperatorLink):
-    """The window on the page "Kafka windows", if ``[api] base_url`` is set and the page shows the window's ledger.
-    Otherwise, on S3 and GCS, the window's folder on the store's console, like other providers' links to objects. For a
-    ledger on a local disk without ``base_url``, the page at ``localhost``, like Airflow's own links. Otherwise there is
-    no link, because Airflow shows only ``http``, ``https`` and ``mailto`` links: the folder's URI is in the log, and in
-    resolve's XCom (``manifest``)."""
+    """The window on the page "Kafka windows", if ``[api] base_url`` is set and the page shows the window's ledger; for
+    a ledger on a local disk without ``base_url``, the page at ``localhost``, like Airflow's own links. Otherwise there
+    is no link: the folder's URI is in the log, and in resolve's XCom (``manifest``)."""
 
     name = "Window"
 
@@ -77,16 +71,11 @@ class TellsLineage:
 def window_page(seen: TaskWindow) -> str:
     """Address of the page that shows a window; empty when there is none."""
     airflow = str(conf.get("api", "base_url", fallback="") or "")
-    console = folder_page(seen.uri.rpartition("/")[0])
     if not airflow.startswith(("http://", "https://")):
-        if console:
-            return console
         if not seen.uri.startswith("file:"):
             return ""
         airflow = _WITHOUT_BASE_URL
-    if _is_on_page(seen):
-        return window_address(airflow, seen.pipeline, seen.window)
-    return console
+    return window_address(airflow, seen.pipeline, seen.window) if _is_on_page(seen) else ""
 
 
 def _is_on_page(seen: TaskWindow) -> bool:
@@ -105,11 +94,3 @@ def history_page(conf: dict[str, Any], application_id: str) -> str:
         return ""
     server = address if "://" in address else f"http://{address}"
     return f"{server.rstrip('/')}/history/{quote(application_id, safe='')}/"
-
-
-def folder_page(uri: str) -> str:
-    """The page of a folder on its store's console; empty when the store has none."""
-    scheme, _, rest = uri.partition("://")
-    bucket, _, prefix = rest.partition("/")
-    console = _CONSOLES.get(scheme)
-    return "" if console is None else console.format(bucket=bucket, prefix=quote(prefix))

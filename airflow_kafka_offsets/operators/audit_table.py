@@ -137,7 +137,8 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
             failure = error
         finally:
             self._arguments = None
-        return self._told(context, refs, submission.outcomes(who_of(context), self._printed(), failure))
+        outcomes = submission.outcomes(kafka.get_conn, who_of(context), self._printed(), failure)
+        return self._told(context, refs, outcomes)
 
     def _check(self) -> None:
         check_choice("on_incomplete", self.on_incomplete, *get_args(IncompletePolicy))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
@@ -14,6 +14,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
 from airflow_kafka_offsets.errors import ConfigurationError, number_of, shorten
 from airflow_kafka_offsets.ledger.entries import Published
+from airflow_kafka_offsets.ledger.storage import LedgerPath
 from airflow_kafka_offsets.offsets.windows.ledger_names import DRIVERS
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
@@ -21,11 +22,12 @@ from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.spark.session import conf as driver_conf
 from airflow_kafka_offsets.spark.session.release import SparkRelease, packages_in, usual_scala
+from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.submission.application import as_application
 from airflow_kafka_offsets.submission.batch import Batch
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad, Program
 from airflow_kafka_offsets.submission.spark_arguments import PACKAGES, PY_FILES
-from airflow_kafka_offsets.submission.table_load import TableLoad, as_application
 from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
 from airflow_kafka_offsets.submission.tries import LoadTry, Outcome
 from airflow_kafka_offsets.submission.window_confs import default_confs, token_endpoint_allowed, window_confs
@@ -44,7 +46,7 @@ _OPEN = re.compile(
 ones among them that only say where it is."""
 _OWN = {
     *(driver_conf.MANIFEST, driver_conf.SHA256, driver_conf.ATTEMPT, driver_conf.COMMIT),
-    *(driver_conf.ALLOW_GAPS, driver_conf.NOTE_KEY, driver_conf.BATCH, driver_conf.BATCH_SHA256),
+    *(driver_conf.ALLOW_GAPS, driver_conf.BATCH, driver_conf.BATCH_SHA256),
 }
 _REFERENCE = re.compile(r"[{][{]secrets/|EMR[.]secret@")
 """How a value starts that refers to the cluster's secret store, on Databricks and on EMR."""
@@ -90,7 +92,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         connection: one application loads them all. An empty list skips the task. (templated)
     :param reload: load the window again, though it is published: once in a run of this task, however often it is
         retried. Readers keep the old rows until the new ones are published. (templated)
-    :param application: the ready-made load, as a :class:`~airflow_kafka_offsets.submission.table_load.TableLoad`; or
+    :param application: the ready-made load, as a :class:`~airflow_kafka_offsets.spark.table_load.TableLoad`; or
         your own application, a file on this worker or a URI that the cluster can read. (templated)
     :param application_args: arguments of the application. (templated)
     :param conf: more Spark confs; the ones that name the window aren't allowed. ``spark.jars.packages`` are further
@@ -144,7 +146,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
 
     def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
         """Render copies of cluster and table: Airflow renders an object in place, and tasks may share it."""
-        self.cluster, self.table = copy(self.cluster), copy(self.table)
+        self.cluster, self.table = copy(self.cluster), deepcopy(self.table)
         super().render_template_fields(context, jinja_env)
         if self.table is not None:
             self.application_args = self.table.arguments()
@@ -207,7 +209,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         folder = (
             load.windows[0].ledger.folder / DRIVERS
             if self.cluster.files is None
-            else ObjectStoragePath(self.cluster.files)
+            else LedgerPath.of(ObjectStoragePath(self.cluster.files))
         )
         files, packages = ClusterFiles(folder), packages_in(given.get(PACKAGES))
         if self.cluster.spark_version is not None:

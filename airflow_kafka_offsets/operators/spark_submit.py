@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, get_args
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.log import mask_secret
 
 from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
 from airflow_kafka_offsets.compat.airflow_versions import task_state
@@ -25,13 +23,14 @@ from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
 from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
+from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.submission.application import as_application, refuse_without_output
 from airflow_kafka_offsets.submission.batch import Batch
 from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_status import DriverStatus, require_deferrable
 from airflow_kafka_offsets.submission.found_application import found_application
 from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission, Submitter
 from airflow_kafka_offsets.submission.spark_failure import spark_failure
-from airflow_kafka_offsets.submission.table_load import TableLoad, as_application, refuse_without_output
 from airflow_kafka_offsets.submission.tries import LoadTry, Outcome, own_number, report_line
 from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
 
@@ -76,7 +75,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     :param deferrable: in cluster mode, wait for the driver on the triggerer instead of a worker: for the driver's notes
         in the ledger, and for its status on the cluster. On YARN it needs ``yarn_track_via_rm_api=True``, on Kubernetes
         ``track_driver_via_k8s_api=True``.
-    :param application: the ready-made load, as a :class:`~airflow_kafka_offsets.submission.table_load.TableLoad`; or
+    :param application: the ready-made load, as a :class:`~airflow_kafka_offsets.spark.table_load.TableLoad`; or
         your own application, with its ``application_args``. (templated)
 
     While Spark runs, links lead to its UI and to the window's folder in the ledger; in deploy mode ``client``, Spark
@@ -129,7 +128,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
     def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
         """Render a copy of the table, as Airflow renders an object in place; its words are the application's."""
-        self.table = copy(self.table)
+        self.table = deepcopy(self.table)
         super().render_template_fields(context, jinja_env)
         if self.table is not None:
             self.application_args = self.table.arguments()
@@ -143,7 +142,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             return []
         submitter = Submitter.of(self)
         self._check_deferrable(submitter)
-        load = self._load(context, refs)
+        load = self._load(context, refs, submitter)
         self._on_cluster = submitter.place.on_cluster
         before = self._begun_before(load) if self._on_cluster else None
         if before is not None:
@@ -155,8 +154,14 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             self.log.error("Before Spark is started, %s", failure)
         return self._run(load, submitter, batch)
 
-    def _load(self, context: Context, refs: WindowRefs) -> LoadTry:
-        load = LoadTry.of(context, refs, self.on_data_loss)
+    def _load(self, context: Context, refs: WindowRefs, submitter: Submitter | None = None) -> LoadTry:
+        """The try, with nothing begun yet.
+
+        :param submitter: what is going to be run, unless all windows are published; None if it was.
+        """
+        load, again = LoadTry.of(context, refs, self.on_data_loss), as_flag(self.reload, "reload")
+        if submitter is not None and (again or not load.is_done):
+            submitter.program.refuse_missing()
         if self.table is not None:
             self.table.refuse_without_registry(refs.schema_registry_conn_id)
         servers = load.kafka.settings().bootstrap_servers
@@ -165,7 +170,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             return or_error(lambda: TaskWindow.of(each.ledger.pinned(each.window), bootstrap_servers=servers))
 
         self.seen = tuple(each for each in in_parallel(seen, load.windows) if isinstance(each, TaskWindow))
-        return load.reload() if as_flag(self.reload, "reload") else load
+        return load.reload() if again else load
 
     def _check_deferrable(self, submitter: Submitter) -> None:
         if not self.deferrable:
@@ -205,17 +210,16 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
     def _run(self, load: LoadTry, submitter: Submitter, batch: Batch) -> Any:
         """Run a driver that makes a batch, or go on with one that the provider reconnects to; then publish."""
-        self._running, note_key = (load, batch), token_hex(16)
+        self._running = load, batch
         self._keep_drivers_of(batch)
-        mask_secret(note_key)
         self._tell(batch)
         connector = self.connector or (None if self.table is None else "auto")
-        submission = Submission(load, submitter, batch, note_key, self.allow_gaps, connector, self.table)
+        submission = Submission(load, submitter, batch, self.allow_gaps, connector, self.table)
         show_links = partial(self._show_links, load.context)
         failure = None
         try:
             with (
-                found_application(batch.files(), note_key, self.log, show_links),
+                found_application(batch.files(), self.log, show_links),
                 submission.arguments(self) as self._arguments,
             ):
                 self._hook = None  # the hook that was used until now doesn't have these arguments
@@ -343,4 +347,4 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         super().on_kill()
         if self._running is not None:
             _, batch = self._running
-            batch.unfinished().record(SparkFailedError("The task was ended."))
+            batch.unfinished().end(SparkFailedError("The task was killed: it was cleared, marked or timed out."))

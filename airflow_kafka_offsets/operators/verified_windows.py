@@ -15,7 +15,7 @@ from airflow_kafka_offsets.ledger import file_lists, load_decisions
 from airflow_kafka_offsets.ledger.counted import Counted, published_counts
 from airflow_kafka_offsets.ledger.entries import Published, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.storage import in_parallel, outcomes
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import now_ms
@@ -79,26 +79,23 @@ class Verifier:
 
         :raises ClusterError: when no broker can be asked.
         """
-        counts = in_parallel(
-            lambda each: or_error(lambda: published_counts(each.ledger, each.window, windows[each])), windows
-        )
-        loaded = {each: found for each, found in zip(windows, counts, strict=True) if isinstance(found, Counted)}
-        outcomes: dict[Wanted, VerifiedWindow | KafkaOffsetsError] = {
-            each: found for each, found in zip(windows, counts, strict=True) if not isinstance(found, Counted)
+        counts = outcomes(lambda each: published_counts(each.ledger, each.window, windows[each]), windows)
+        loaded = {each: found for each, found in counts.items() if isinstance(found, Counted)}
+        failed: dict[Wanted, VerifiedWindow | KafkaOffsetsError] = {
+            each: found for each, found in counts.items() if not isinstance(found, Counted)
         }
-        sources = dict(zip(loaded, _sources(client, list(loaded.values())), strict=True))
-        found = {}
+        sources, found = _sources(client, loaded), {}
         for each, counted in loaded.items():
             verdict = or_error(partial(self._explained, client, counted))
-            source = sources[each]
+            source = sources.get(each)
             if isinstance(verdict, KafkaOffsetsError):
-                outcomes[each] = verdict
+                failed[each] = verdict
             elif isinstance(source, KafkaOffsetsError):
-                outcomes[each] = source
+                failed[each] = source
             else:
                 around = Around.of(each.ledger, counted.window)
                 found[each] = _Found(counted, windows[each], verdict, around, source)
-        return outcomes | self._recorded(found)
+        return failed | self._recorded(found)
 
     def _recorded(self, found: Mapping[Wanted, _Found]) -> dict[Wanted, VerifiedWindow]:
         """Record the verdicts on the windows that are proved."""
@@ -160,12 +157,11 @@ class Verifier:
         return replace(verdict, explained=causes, read_problems=problems)
 
 
-def _sources(client: OffsetsClient, loaded: Sequence[Counted]) -> list[str | KafkaOffsetsError | None]:
-    """How the topics of each window have changed since it was loaded; None if they haven't. This doesn't affect the
-    verdict: Kafka told the driver after the read that the window came from the resolved topics."""
-    asked = [each.pinned.manifest for each in loaded if each.pinned.manifest.span]
-    answers = iter(changed_since_each(client, asked) if asked else [])
-    return [next(answers) if each.pinned.manifest.span else None for each in loaded]
+def _sources(client: OffsetsClient, loaded: Mapping[Wanted, Counted]) -> dict[Wanted, str | KafkaOffsetsError | None]:
+    """How the topics of windows with offsets have changed since they were loaded; None if they haven't. This doesn't
+    affect the verdict: Kafka told the driver after the read that the window came from the resolved topics."""
+    manifests = {each: counted.pinned.manifest for each, counted in loaded.items() if counted.window.offsets}
+    return changed_since_each(client, manifests)
 
 
 def _record(ledger: Ledger, found: Sequence[_Found]) -> None:

@@ -26,7 +26,7 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.ledger.counted import Counted, left_to_publish
 from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.storage import in_parallel, outcomes
 from airflow_kafka_offsets.lineage.links import TellsLineage
 from airflow_kafka_offsets.lineage.task_window import note_outlets
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
@@ -183,13 +183,13 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         """
         if self.result is not None or not (self.deferrable or attempts is not None):
             return {}
-        looked = in_parallel(lambda each: or_error(lambda: _is_loaded(each, windows[each], attempts)), windows)
-        late = [ref for ref, found in zip(windows.values(), looked, strict=True) if found is False]
+        looked = outcomes(lambda each: _is_loaded(each, windows[each], attempts), windows)
+        late = [windows[each] for each, found in looked.items() if found is False]
         if late and self.deferrable:
-            loaded = [each for each, found in zip(windows, looked, strict=True) if found is True]
+            loaded = [each for each, found in looked.items() if found is True]
             self._publish_early(refs, {each: windows[each] for each in loaded if each.window.loaded is None})
             self._wait(replace(refs, refs=tuple(late)), attempts, until_ms)
-        failed = {each: found for each, found in zip(windows, looked, strict=True) if isinstance(found, Exception)}
+        failed = {each: found for each, found in looked.items() if isinstance(found, KafkaOffsetsError)}
         if failed and not refs.is_list:
             raise next(iter(failed.values()))
         return failed
@@ -282,13 +282,12 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         for some in in_turn(list(windows)):
             looked = {each: or_error(partial(_left, client, each, windows[each], results)) for each in some}
             left = {each: counted for each, counted in looked.items() if isinstance(counted, Counted)}
-            new = publish_each(lambda: nullcontext(client), list(left.values()))
-            for each, outcome in zip(left, new, strict=True):
+            new = publish_each(lambda: nullcontext(client), left)
+            for each, outcome in new.items():
                 if isinstance(outcome, Published):
                     rows, number = outcome.rows, outcome.attempt
                     self.log.info("Window %s is published: %s rows of attempt %s", each.name, rows, number)
-            found |= {each: why for each, why in looked.items() if not isinstance(why, Counted)}
-            found |= dict(zip(left, new, strict=True))
+            found |= {each: why for each, why in looked.items() if not isinstance(why, Counted)} | new
         return found
 
     def _handed_over(self) -> dict[str, RunResult]:

@@ -8,17 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from fastapi import HTTPException, status
 
-from airflow_kafka_offsets.errors import (
-    ConfigurationError,
-    KafkaOffsetsError,
-    LedgerError,
-    OffsetsError,
-    TopicChangedError,
-)
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 
 log = logging.getLogger(__name__)
 
@@ -46,16 +39,9 @@ def in_words(error: Exception) -> str:
 
 @contextmanager
 def of_kafka() -> Iterator[None]:
-    """Turn the errors of asking Kafka into answers. What Kafka itself said is told without its words, because those may
-    name brokers and settings."""
+    """Turn the errors of asking Kafka into answers, without their words, which may name brokers and settings."""
     try:
         yield
-    except (LedgerError, TopicChangedError):
-        raise
-    except OffsetsError as error:
-        log.warning("Kafka's answer for the page has errors: %s", error)
-        failures = [(what, replace(said, message="")) for what, said in error.failures]
-        raise OffsetsError(error.asked, failures) from error
     except Exception as error:  # connections raise many types
         log.warning("The page can't ask Kafka: %s", error)
         detail = f"Kafka couldn't be asked ({type(error).__name__}). The api-server's log says more."

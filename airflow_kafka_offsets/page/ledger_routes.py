@@ -19,7 +19,6 @@ from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.instants import instant_ms, now_ms
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME, is_window
 from airflow_kafka_offsets.page import failures
-from airflow_kafka_offsets.page.kafka_now import page_kafka_conn_id
 from airflow_kafka_offsets.page.ledgers import Dated, Json, Ledgers, encoded
 from airflow_kafka_offsets.page.overview import dags_of_pipeline, dags_of_window
 from airflow_kafka_offsets.page.permissions import AnyReader, Reader, absent
@@ -71,8 +70,7 @@ def _serve_windows(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) ->
             found = permitted(ledgers, pipeline, reader)
             question = ("windows", before, most)
             table = ledgers.ask(pipeline, question, found, lambda ledger: windows_table(ledger, before, most))
-        dags = schedules(dags_of_pipeline(found.answer.state))
-        beside = encoded({"asks_kafka": bool(page_kafka_conn_id()), "schedules": dags})
+        beside = encoded({"schedules": schedules(dags_of_pipeline(found.answer.state))})
         return as_json(dates(found), beside, table, b'{"overview":' + found.answer.shown + b"}")
 
     @app.get("/api/pipelines/{pipeline}/windows/{window}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -20,6 +20,7 @@ from airflow_kafka_offsets.page.overview import overview
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
+_MOST_EXACT = 2**53 - 1
 _ROOT = "/"
 """The cache's key for the root. No pipeline's name contains a slash."""
 _ANEW_MS = 2_000
@@ -40,11 +41,19 @@ class Answer:
 
 
 def encoded(shown: dict[str, Any] | list[str]) -> bytes:
-    """JSON.
+    """JSON. A whole number that a browser's numbers can't hold is text.
 
     :raises ValueError: when a number is NaN or infinite.
     """
-    return json.dumps(shown, separators=(",", ":"), allow_nan=False).encode()
+    return json.dumps(_exact(shown), separators=(",", ":"), allow_nan=False).encode()
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _exact(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_exact(each) for each in value]
+    return str(value) if isinstance(value, int) and abs(value) > _MOST_EXACT else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,15 @@
-"""A pipeline as a whole: its topics, as the newest snapshot has them; what it has lost or not loaded, in offsets; and
-its overview in one row, which agrees with ``ledger list`` and ``ledger verify``."""
+"""A pipeline as a whole: its overview in one row, which agrees with ``ledger list`` and ``ledger verify``."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import chain, islice
 from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError, number_of
 from airflow_kafka_offsets.ledger.audits import audit_problems
-from airflow_kafka_offsets.ledger.decisions import created_of
 from airflow_kafka_offsets.ledger.holes import holes_of, stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
@@ -22,6 +19,7 @@ from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.page.lateness import next_window
 from airflow_kafka_offsets.page.reasons import failure_of
+from airflow_kafka_offsets.runs.around import filled_by
 
 Json = dict[str, Any]
 _DRAWN = 48
@@ -32,43 +30,6 @@ _LATEST = 10
 """How many of the last windows that have an attempt are looked at for their Dags."""
 
 
-def topic_facts(ledger: Ledger) -> Mapping[str, TopicFacts]:
-    """The topics of the newest snapshot, without those that have begun anew since.
-
-    :raises LedgerError: when the snapshot can't be read or is damaged.
-    """
-    newest = ledger.state.newest_snapshot
-    if newest is None:
-        return {}
-    return ledger.offsets_now(newest.at_ms).topics
-
-
-def topic_names(ledger: Ledger) -> tuple[str, ...]:
-    """The topics of the newest snapshot; before the first one, those that the ledger was created with.
-
-    :raises LedgerError: when the snapshot can't be read or is damaged.
-    """
-    state = ledger.state
-    if state.newest_snapshot is not None:
-        return tuple(sorted(ledger.offsets_at(state.newest_snapshot.at_ms).topics))
-    return () if state.created is None else state.created.topics
-
-
-def shortest_retention(topics: Mapping[str, TopicFacts]) -> int | None:
-    """The shortest retention of some topics, milliseconds; -1 if all are kept forever, as compacted topics are; None if
-    it isn't known for one of them."""
-    kept = [_kept_ms(topic) for topic in topics.values()]
-    if not kept or None in kept:
-        return None
-    return min((ms for ms in kept if ms is not None and ms >= 0), default=-1)
-
-
-def _kept_ms(topic: TopicFacts) -> int | None:
-    if topic.cleanup_policy is not None and "delete" not in topic.cleanup_policy:
-        return -1
-    return None if topic.cleanup_policy is None else topic.retention_ms
-
-
 def lost_of(window: Window) -> Counter[TopicPartition]:
     """What Kafka no longer had of a window when it was loaded, by partition: of the published attempt, or else of the
     newest one."""
@@ -76,41 +37,6 @@ def lost_of(window: Window) -> Counter[TopicPartition]:
     for each in window.lost:
         lost[TopicPartition.of(each)] += each.span
     return lost
-
-
-@dataclass(frozen=True, slots=True)
-class Unloaded:
-    """What no published window has, from the first window's start on; without windows, from the newest snapshot on, as
-    the retention watch counts it.
-
-    :param since_ms: everything before it is loaded, or was in a log that has begun anew since, Unix milliseconds.
-    :param ranges: all that isn't, to the log end, wherever that is.
-    """
-
-    since_ms: int
-    ranges: Sequence[LogRange]
-
-
-def unloaded(ledger: Ledger) -> Unloaded | None:
-    """What isn't loaded; None if there is no snapshot.
-
-    :raises LedgerError: when a snapshot can't be read or is damaged.
-    """
-    state, last = ledger.state, ledger.state.last_window or ledger.state.newest_snapshot
-    if last is None:
-        return None
-    end_ms = last.end_ms if isinstance(last, Window) else last.at_ms
-    found = list(stretches(state, reloads=True))
-    ranges = in_parallel(lambda each: ledger.between(*each[:2]), found)
-    since_ms = next((each.start_ms for each, own in zip(found, ranges, strict=True) if own), end_ms)
-    end = ledger.offsets_now(end_ms)
-    after = (LogRange(*key, each.offset, sys.maxsize) for key, each in end.boundaries.items())
-    return Unloaded(since_ms, [*chain(*ranges), *after])
-
-
-def gone_of(unloaded: LogRange, log_start_offset: int) -> int:
-    """How many offsets of a range are before the log start."""
-    return max(0, min(log_start_offset, unloaded.end_offset) - unloaded.start_offset)
 
 
 def overview(ledger: Ledger) -> Json:
@@ -125,7 +51,7 @@ def overview(ledger: Ledger) -> Json:
         audits             the last windows of which an audited table lacks records or has too many, in words
         losses             what windows have lost, in words: Kafka had deleted it before they were loaded
         lost_offsets       number of offsets that windows have lost
-        holes              the holes between published windows that no window has, in words
+        holes              the holes that no window has, in words, each with the command that loads it
         restarts           where logs have begun anew, and what was left unloaded of the old ones, in words
         gone_offsets       number of offsets that no published window has, and that Kafka had deleted when the newest
                            snapshot was taken; None without snapshots, and if they can't be read
@@ -163,26 +89,55 @@ def overview(ledger: Ledger) -> Json:
 
 def _of_snapshots(ledger: Ledger) -> Json:
     """What the pipeline's snapshots tell. One that can't be read hides no window."""
+    state, unknown = ledger.state, dict.fromkeys(("gone_offsets", "unloaded_from_ms", "retention_ms"))
+    created = () if state.created is None else state.created.topics
+    if state.newest_snapshot is None:
+        return {"topics": created, "holes": [], **unknown}
     try:
-        missing = unloaded(ledger)
+        newest, (since_ms, ranges) = ledger.offsets_at(state.newest_snapshot.at_ms), _unloaded(ledger)
+        log_starts = {key: each.log_start_offset for key, each in newest.boundaries.items()}
+        gone = (min(log_starts.get(TopicPartition.of(each), 0), each.end_offset) - each.start_offset for each in ranges)
+        holes = [hole for hole in holes_of(ledger) if hole.unpinned]
         return {
-            "topics": topic_names(ledger),
-            "holes": [str(hole) for hole in holes_of(ledger) if hole.unpinned],
-            "gone_offsets": None if missing is None else _gone(ledger, missing),
-            "unloaded_from_ms": None if missing is None else missing.since_ms,
-            "retention_ms": shortest_retention(topic_facts(ledger)),
+            "topics": sorted(newest.topics),
+            "holes": [{"words": str(hole), "filled_by": filled_by(state, hole)} for hole in holes],
+            "gone_offsets": sum(max(0, offsets) for offsets in gone),
+            "unloaded_from_ms": since_ms,
+            "retention_ms": _shortest_retention(ledger.offsets_now(state.newest_snapshot.at_ms).topics),
         }
     except LedgerError as error:
-        unknown = dict.fromkeys(("gone_offsets", "unloaded_from_ms", "retention_ms"))
-        return {"topics": created_of(ledger.state).topics, "holes": [f"The holes aren't known: {error}"], **unknown}
+        hole = {"words": f"The holes aren't known: {error}", "filled_by": None}
+        return {"topics": created, "holes": [hole], **unknown}
 
 
-def _gone(ledger: Ledger, missing: Unloaded) -> int:
-    """How many offsets Kafka had deleted of what no published window has, when the newest snapshot was taken."""
-    newest = ledger.state.newest_snapshot
-    assert newest is not None, "there are windows"
-    starts = {key: each.log_start_offset for key, each in ledger.offsets_at(newest.at_ms).boundaries.items()}
-    return sum(gone_of(each, starts.get(TopicPartition.of(each), 0)) for each in missing.ranges)
+def _unloaded(ledger: Ledger) -> tuple[int, list[LogRange]]:
+    """From when on records aren't loaded, and all that no published window has, to the log end, wherever that is: from
+    the first window's start on; without windows, from the newest snapshot on, as the retention watch counts it. What
+    was in a log that has begun anew since doesn't count."""
+    state, last = ledger.state, ledger.state.last_window or ledger.state.newest_snapshot
+    assert last is not None, "there is a snapshot"
+    end_ms = last.end_ms if isinstance(last, Window) else last.at_ms
+    found = list(stretches(state, reloads=True))
+    ranges = in_parallel(lambda each: ledger.between(*each[:2]), found)
+    since_ms = next((each.start_ms for each, own in zip(found, ranges, strict=True) if own), end_ms)
+    end = ledger.offsets_now(end_ms)
+    after = (LogRange(*key, each.offset, sys.maxsize) for key, each in end.boundaries.items())
+    return since_ms, [*chain(*ranges), *after]
+
+
+def _shortest_retention(topics: Mapping[str, TopicFacts]) -> int | None:
+    """The shortest retention of some topics, milliseconds; -1 if all are kept forever, as compacted topics are; None if
+    it isn't known for one of them."""
+    kept = [_kept_ms(topic) for topic in topics.values()]
+    if not kept or None in kept:
+        return None
+    return min((ms for ms in kept if ms is not None and ms >= 0), default=-1)
+
+
+def _kept_ms(topic: TopicFacts) -> int | None:
+    if topic.cleanup_policy is not None and "delete" not in topic.cleanup_policy:
+        return -1
+    return None if topic.cleanup_policy is None else topic.retention_ms
 
 
 def dags_of_pipeline(state: State) -> frozenset[str]:

@@ -132,14 +132,11 @@ def timeline(ledger: Ledger, topic: str, partition: int | None, most: int) -> Js
     windows = [each for each in crossing if first_ms <= each.start_ms and each.end_ms <= last_ms]
     parts = {each.at_ms: each.part for each in read}
     loaded = Loaded.of(windows, parts)
-    most_partitions = max(len(each.part) for each in seen)  # a backfill's snapshot may lack partitions added later
-    last = next(each for each in reversed(seen) if len(each.part) == most_partitions)
     facts = next(each.snapshot.topics[topic] for each in reversed(seen))
     return {
         "partition": partition,
         "partitions": facts.partition_count,
         "retention_ms": facts.retention_ms,
-        "lag": _lag(ledger, last),
         "points": sorted((_point(each, loaded) for each in seen), key=lambda point: point["resolved_at_ms"]),
         "windows": _bands(windows, statuses(ledger, windows), parts),
     }
@@ -173,23 +170,6 @@ def _bands(windows: Iterable[Window], status: Mapping[str, WindowStatus], parts:
         }
         for each in windows
     ]
-
-
-def _lag(ledger: Ledger, seen: _Seen) -> Json | None:
-    """How many offsets came after the last window that was published when a snapshot was resolved, and how long ago it
-    ended. All of a partition counts that the window doesn't have. None if no window was published by then."""
-    state, at_ms = ledger.state, seen.snapshot.resolved_at_ms
-    last = next((each for each in reversed(state.windows.values()) if _was_loaded(each, at_ms)), None)
-    if last is None:
-        return None
-    loaded = ledger.offsets_then(last.end_ms, state.snapshots[seen.at_ms].number).boundaries
-    starts = {key: loaded[key].offset if key in loaded else each.log_start_offset for key, each in seen.part.items()}
-    after = (max(0, end - starts[key]) for key, end in seen.ends.items())
-    return {"offsets": _sum(after), "behind_ms": at_ms - last.end_ms}
-
-
-def _was_loaded(window: Window, at_ms: int) -> bool:
-    return window.publication is not None and max(window.end_ms, window.publication.published_ms) <= at_ms
 
 
 def _point(seen: _Seen, loaded: Loaded | None) -> Json:

@@ -1,27 +1,24 @@
-"""Waits: what sensors are waiting for now, and since when. This comes from Airflow's database.
+"""Waits: what deferred sensors are waiting for now, and since when, as Airflow's database has their triggers. A sensor
+that pokes has a worker, whose log says it.
 
 How far they have come is asked of Kafka when somebody presses the button, by the triggerer's own conditions: only
-through the page's own connection, and only for waits on the same brokers. Of others, and of sensors that aren't
-deferred, whose limits only their own process knows, the task's log says it.
+through the page's own connection, and only for waits on the same brokers. Of others, the task's log says it.
 """
 
 from __future__ import annotations
 
-import ast
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import Any
 
-from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.models.taskinstance import TaskInstance
-from airflow.models.taskreschedule import TaskReschedule
 from airflow.models.trigger import Trigger
+from airflow.providers.common.compat.sdk import conf
 from airflow.utils.session import create_session
 from airflow.utils.state import TaskInstanceState
-from sqlalchemy import Select, and_, func, or_, select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import lazyload, load_only
 
 from airflow_kafka_offsets.conditions import CONDITIONS
@@ -30,7 +27,6 @@ from airflow_kafka_offsets.conditions.wait_memory import WaitMemory
 from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.instants import instant_ms, now_ms
-from airflow_kafka_offsets.page.kafka_now import page_kafka_conn_id
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
 log = logging.getLogger(__name__)
@@ -38,22 +34,13 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 _TRIGGER = f"{KafkaWaitTrigger.__module__}.{KafkaWaitTrigger.__name__}"
-_BY_SENSOR = {condition.sensor: condition for condition in CONDITIONS.values() if condition.sensor is not None}
-"""What each of our sensors waits for. If it runs on a worker, only its own process knows its limits."""
-_ON = {
-    TaskInstanceState.RUNNING: "worker",
-    TaskInstanceState.UP_FOR_RESCHEDULE: "rescheduled",
-    TaskInstanceState.DEFERRED: "triggerer",
-}
-"""Where a sensor waits, by its state."""
 _NO_MORE = (
     load_only(
         TaskInstance.dag_id,
         TaskInstance.run_id,
         TaskInstance.task_id,
         TaskInstance.map_index,
-        TaskInstance.state,
-        TaskInstance.operator,
+        TaskInstance.start_date,
         TaskInstance.trigger_timeout,
     ),
     lazyload(TaskInstance.dag_run),
@@ -67,12 +54,18 @@ _MOST_ASKED = 100
 """How many conditions are checked at a time: those that have waited longest."""
 
 
+def page_kafka_conn_id() -> str:
+    """The connection that the page uses to ask Kafka: the ``[kafka_offsets] page_kafka_conn_id`` setting. Empty if the
+    page doesn't ask Kafka."""
+    return str(conf.get("kafka_offsets", "page_kafka_conn_id", fallback="")).strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """A sensor that waits.
 
     :param shown: what the page shows of it.
-    :param condition: what it waits for; None for a sensor that isn't deferred, and if that can't be read.
+    :param condition: what it waits for; None if that can't be read.
     """
 
     shown: Json
@@ -83,22 +76,20 @@ def read_waits(may_read: Callable[[str], bool], most: int) -> tuple[list[Wait], 
     """The waits of the Dags that a user may read, the longest first, and whether there are more. Unknown names are
     None.
 
-    For deferred sensors, they come from the condition that the trigger was given. For sensors that are on a worker or
-    rescheduled, they come from the task's rendered fields.
-
     :param may_read: whether the user may read a Dag.
     :param most: how many waits.
     """
     with create_session() as session:
         waiting = list(session.scalars(_waiting(TaskInstance.dag_id).distinct()))
     dag_ids = [dag_id for dag_id in waiting if may_read(dag_id)]  # outside the session: it queries the database too
-    began = select(func.min(TaskReschedule.start_date)).where(TaskReschedule.ti_id == TaskInstance.id)
-    since = func.coalesce(began.scalar_subquery(), TaskInstance.start_date)
     query = (
-        _waiting(TaskInstance, Trigger, RenderedTaskInstanceFields.rendered_fields, since)
+        _waiting(TaskInstance, Trigger)
         .options(*_NO_MORE)
         .where(TaskInstance.dag_id.in_(dag_ids))
-        .order_by(since, TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index)
+        .order_by(
+            *(TaskInstance.start_date, TaskInstance.dag_id, TaskInstance.run_id),
+            *(TaskInstance.task_id, TaskInstance.map_index),
+        )
         .limit(most + 1)
     )
     with create_session() as session:
@@ -107,39 +98,21 @@ def read_waits(may_read: Callable[[str], bool], most: int) -> tuple[list[Wait], 
 
 
 def _waiting(*columns: Any) -> Select[Any]:
-    """Selects the task instances that wait, joined with their trigger and rendered fields."""
-    deferred = and_(TaskInstance.state == TaskInstanceState.DEFERRED, Trigger.classpath == _TRIGGER)
+    """Selects the task instances that wait, with their triggers."""
     return (
         select(*columns)
         .select_from(TaskInstance)
-        .outerjoin(TaskInstance.trigger)
-        .outerjoin(TaskInstance.rendered_task_instance_fields)
-        .where(TaskInstance.state.in_(list(_ON)))  # uses the index on state
-        .where(or_(deferred, TaskInstance.operator.in_(_BY_SENSOR)))
+        .join(TaskInstance.trigger)
+        .where(TaskInstance.state == TaskInstanceState.DEFERRED)  # uses the index on state
+        .where(Trigger.classpath == _TRIGGER)
     )
 
 
-def _wait(task: TaskInstance, trigger: Trigger | None, rendered: Any, since: datetime | None) -> Wait:
-    common = {
-        "dag_id": task.dag_id,
-        "run_id": task.run_id,
-        "task_id": task.task_id,
-        "map_index": task.map_index,
-        "since_ms": None if since is None else instant_ms(since),
-    }
-    common |= {"on": _ON[TaskInstanceState(task.state)], "until_ms": None}
-    if trigger is None or task.state != TaskInstanceState.DEFERRED:
-        return Wait(common | _of_worker(str(task.operator), rendered))
-    if task.trigger_timeout is not None:
-        common["until_ms"] = instant_ms(task.trigger_timeout)
-    # A sensor that can't read its ledger is deferred too, to another trigger.
-    if trigger.classpath != _TRIGGER:
-        return Wait(common | _of_worker(str(task.operator), rendered))
-    return _deferred(common, trigger)
-
-
-def _deferred(common: Json, trigger: Trigger) -> Wait:
-    """With a trigger's arguments; all None if another version of this package wrote them, or another Fernet key."""
+def _wait(task: TaskInstance, trigger: Trigger) -> Wait:
+    """With the trigger's arguments; all None if another version of this package wrote them, or another Fernet key."""
+    own = {name: getattr(task, name) for name in ("dag_id", "run_id", "task_id", "map_index")}
+    own["since_ms"] = None if task.start_date is None else instant_ms(task.start_date)
+    own["until_ms"] = None if task.trigger_timeout is None else instant_ms(task.trigger_timeout)
     try:
         arguments = trigger.kwargs
         fields = arguments["condition"]
@@ -151,46 +124,10 @@ def _deferred(common: Json, trigger: Trigger) -> Wait:
             "kafka_conn_id": str(arguments["kafka_conn_id"]),
             "said": WaitMemory(0, memory=arguments.get("memory")).progress,
         }
-        return Wait(common | known, condition)
+        return Wait(own | known, condition)
     except Exception as error:  # decrypting and deserializing raise many types
         log.warning("Can't read what trigger %s waits for.", trigger.id, exc_info=error)
-        return Wait(common | dict.fromkeys(("groups", "topics", "awaited", "kafka_conn_id", "said")))
-
-
-def _of_worker(operator: str, rendered: Any) -> Json:
-    given = dict(rendered) if isinstance(rendered, Mapping) else {}
-    given |= _pipeline(given.get("pipeline"))
-    condition = _BY_SENSOR[operator]
-    group_argument = condition.group_argument
-    every_topic = group_argument == "groups" and "topics" in given and not given["topics"]
-    conn_id = given.get("kafka_conn_id")
-    return {
-        "groups": [] if group_argument is None else _names(given.get(group_argument)),
-        "topics": [] if every_topic else _names(given.get("topics")),
-        "awaited": condition.awaited_in_general,
-        "kafka_conn_id": conn_id if isinstance(conn_id, str) else None,
-        "said": None,
-    }
-
-
-def _pipeline(text: Any) -> dict[str, Any]:
-    """The arguments of a sensor's ``KafkaPipeline``, whose text Airflow stores; none if it was truncated."""
-    try:
-        call = ast.parse(text, mode="eval").body
-        return (
-            {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
-            if isinstance(call, ast.Call)
-            else {}
-        )
-    except (SyntaxError, TypeError, ValueError):
-        return {}
-
-
-def _names(value: Any) -> list[str] | None:
-    """One name or several; None if none is known. Airflow stores a long list as one truncated string."""
-    if not value:
-        return None
-    return [str(name) for name in value] if isinstance(value, (list, tuple)) else [str(value)]
+        return Wait(own | dict.fromkeys(("groups", "topics", "awaited", "kafka_conn_id", "said")))
 
 
 def waits_now(found: Sequence[Wait]) -> Json:

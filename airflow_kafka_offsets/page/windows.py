@@ -18,6 +18,7 @@ from airflow_kafka_offsets.errors import LedgerError, shorten
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.audits import audit_problems, audit_words, audit_words_at, report_of
 from airflow_kafka_offsets.ledger.entries import Attempted, Audited, Published
+from airflow_kafka_offsets.ledger.files import audit_file
 from airflow_kafka_offsets.ledger.find import Found, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
@@ -55,8 +56,9 @@ _EVIDENCE = {
 }
 _NAMED = 20
 """How many of an audit's ranges are shown."""
-_WHO = ("dag_id", "run_id", "task_id", "map_index", "try_number", "by_hand")
+WHO = ("dag_id", "run_id", "task_id", "map_index", "try_number", "by_hand")
 """What an attempt, or an audit, says about who made it: an Airflow task, or a person by a command."""
+_OF_PLACE = ("window", "state", "failure", "attempt", "run", "output", "audits")
 
 
 def windows_table(ledger: Ledger, before: str | None, most: int) -> Json:
@@ -128,6 +130,11 @@ def window_panel(ledger: Ledger, window: Window, *, messages: bool = False) -> J
         "window": window.name,
         "state": state,
         "said": _STATES[state],
+        "start": iso_instant(window.start_ms),
+        "end": iso_instant(window.end_ms),
+        "running_ms": running_ms(window) if state is WindowStatus.LOADING else None,
+        "increment_of": window.by,
+        "reloaded": window.reloaded or None,
         "again": published is not None and window.loaded is None,
         "manifest": pinned.uri,
         "sha256": pinned.sha256,
@@ -135,7 +142,7 @@ def window_panel(ledger: Ledger, window: Window, *, messages: bool = False) -> J
         "offsets": manifest.span,
         "lost": sum(lost_of(window).values()),
         "publication": None if published is None else _publication(window, published, manifest, result),
-        "attempts": [_attempt(ledger, window, attempt, messages) for attempt in window.attempts],
+        "attempts": [_attempt(ledger, window, manifest, attempt, messages) for attempt in window.attempts],
         "audits": [_audit(ledger, window, audit) for audit in window.audits],
         "ranges": _ranges(window, manifest, result),
         "evidence": {str(kind): words for kind, words in _EVIDENCE.items()},
@@ -143,14 +150,13 @@ def window_panel(ledger: Ledger, window: Window, *, messages: bool = False) -> J
 
 
 def _ranges(window: Window, manifest: Manifest, result: RunResult | None) -> list[Json]:
-    """The ranges. Offsets are text, because a browser's numbers are exact only up to 2^53."""
     lost, rows = lost_of(window), _rows_by_partition(result)
     return [
         {
             "topic": each.topic,
             "partition": each.partition,
-            "start_offset": str(each.start_offset),
-            "end_offset": str(each.end_offset),
+            "start_offset": each.start_offset,
+            "end_offset": each.end_offset,
             "offsets": each.span,
             "lost": lost[TopicPartition.of(each)],
             "rows": None if rows is None else rows.get(TopicPartition.of(each), 0),
@@ -171,6 +177,7 @@ def _rows_by_partition(result: RunResult | None) -> dict[TopicPartition, int] | 
 def _publication(window: Window, published: Published, manifest: Manifest, result: RunResult | None) -> Json:
     attempt = window.attempt(published.attempt)
     lost = () if attempt is None else attempt.lost
+    verdict = None if result is None else str(judge(manifest, result, lost))
     return {
         "attempt": published.attempt,
         "run": published.run,
@@ -178,36 +185,38 @@ def _publication(window: Window, published: Published, manifest: Manifest, resul
         "read": None if result is None else result.read.count,
         "written": published.rows,
         "outputs": [output._asdict() for output in published.outputs],
-        "verdict": None if result is None else str(judge(manifest, result, lost)),
+        "verdict": (published.verdict or {}).get("verdict", verdict),
     }
 
 
-def _attempt(ledger: Ledger, window: Window, attempt: Attempted, messages: bool) -> Json:
+def _attempt(ledger: Ledger, window: Window, manifest: Manifest, attempt: Attempted, messages: bool) -> Json:
     """An attempt: who made it, since when, what was lost when it began, and what each of its drivers says."""
     files = ledger.attempt(window.name, attempt.number)
     failure = files.failure()
     message = {} if failure is None or not messages else {"message": failure.message}
     return {
         "attempt": attempt.number,
-        **who_of(attempt),
+        **_who(attempt),
         "begun_ms": attempt.begun_ms,
         "newest": attempt is window.newest_attempt,
         "lost": sum(each.span for each in attempt.lost),
+        "losses": [each._asdict() | {"offsets": each.span} for each in attempt.lost],
         "failure": None if failure is None else told(failure) | message,
-        "runs": [{"run": run} | _driver(files, run) for run in files.runs()],
+        "runs": [{"run": run} | _driver(files, run, manifest, attempt) for run in files.runs()],
     }
 
 
 def _audit(ledger: Ledger, window: Window, audit: Audited) -> Json:
-    """What an audit has found, with the first ranges, the missing ones first. Offsets are text, as in the window's own
-    ranges."""
+    """What an audit has found, with the first ranges, the missing ones first."""
     found = {
         "table": audit.table,
         "found": problem_words(audit.counts) or None,
+        "counts": dict(audit.counts),
+        "report": f"{ledger.uri}/{audit_file(window.name, audit.run)}",
         "rows": audit.rows,
         "records": audit.records,
         "audited_ms": audit.audited_ms,
-        **who_of(audit),
+        **_who(audit),
     }
     try:
         report = report_of(ledger, window, audit)
@@ -218,8 +227,8 @@ def _audit(ledger: Ledger, window: Window, audit: Audited) -> Json:
     ranges = [
         {
             **{name: getattr(each, name) for name in ("problem", "topic", "partition", "amount")},
-            "start_offset": str(each.start_offset),
-            "last_offset": str(each.end_offset - 1),
+            "start_offset": each.start_offset,
+            "last_offset": each.end_offset - 1,
         }
         for each in named[:_NAMED]
     ]
@@ -227,12 +236,12 @@ def _audit(ledger: Ledger, window: Window, audit: Audited) -> Json:
     return found | {"ranges": ranges, "more": len(named) > len(ranges), "written": written}
 
 
-def who_of(made: Attempted | Audited | None) -> Json:
+def _who(made: Attempted | Audited | None) -> Json:
     """Who made an attempt or an audit; None for what isn't known."""
-    return {name: None if made is None else made.who.get(name) for name in _WHO}
+    return {name: None if made is None else made.who.get(name) for name in WHO}
 
 
-def _driver(files: AttemptFiles, run: str) -> Json:
+def _driver(files: AttemptFiles, run: str, manifest: Manifest, attempt: Attempted) -> Json:
     try:
         application, found = files.application(run), files.result(run)
     except LedgerError as error:
@@ -243,12 +252,13 @@ def _driver(files: AttemptFiles, run: str) -> Json:
         "read": None if result is None else result.read.count,
         "written": None if result is None else result.rows_written,
         "seconds": None if result is None else result.seconds,
+        "verdict": None if result is None else str(judge(manifest, result, attempt.lost)),
     }
 
 
 def record(ledger: Ledger, topic: str, partition: int, offset: int) -> list[Json]:
-    """Where a record is, as ``ledger find`` says it. Several places if the topic's log has begun anew, the oldest
-    first; none if no window has the partition.
+    """Where a record is, with the attempt whose rows count; if none is published, the newest. Several places if the
+    topic's log has begun anew, the oldest first; none if no window has the partition.
 
     :raises LedgerError: when a file can't be read or is damaged.
     """
@@ -262,21 +272,18 @@ def _place(ledger: Ledger, found: Found, partition: TopicPartition, offset: int)
         "earlier": None if found.earlier is None else found.earlier.name,
         "later": None if found.later is None else found.later.name,
     }
-    if found.window is None:
-        return place | {"window": None}
-    audits = audit_words_at(ledger, found.window, partition, offset)
-    return place | _of_window(ledger, found.window) | {"audits": audits}
-
-
-def _of_window(ledger: Ledger, window: Window) -> Json:
-    """The window, and the attempt whose rows count; if none is published, the newest."""
-    published = window.publication
+    window = found.window
+    if window is None:
+        return place | dict.fromkeys(_OF_PLACE) | _who(None)
+    published, state = window.publication, status(ledger, window)
     attempt = window.newest_attempt if published is None else window.attempt(published.attempt)
-    return {
+    return place | {
         "window": window.name,
-        "state": status(ledger, window),
+        "state": state,
+        "failure": failure_of(ledger, window) if state is WindowStatus.FAILED else None,
         "attempt": None if attempt is None else attempt.number,
         "run": None if published is None else published.run,
-        "output": None if published is None else published.output,
-        **who_of(attempt),
+        "output": None if published is None else published.output_of(partition.topic),
+        "audits": audit_words_at(ledger, window, partition, offset),
+        **_who(attempt),
     }

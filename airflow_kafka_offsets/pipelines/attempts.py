@@ -9,16 +9,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, or_error
 from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import note_file
 from airflow_kafka_offsets.ledger.counted import Counted, left_to_publish
-from airflow_kafka_offsets.ledger.entries import Attempted, Published
+from airflow_kafka_offsets.ledger.decisions import Entries
+from airflow_kafka_offsets.ledger.entries import Attempted, Published, Reloaded
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.state import State, Window
+from airflow_kafka_offsets.ledger.storage import in_parallel, outcomes
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, OutputRows, RunResult, Tally
@@ -33,6 +34,7 @@ from airflow_kafka_offsets.pipelines.loads import (
 )
 from airflow_kafka_offsets.pipelines.preflight import lost_of_each
 
+K = TypeVar("K")
 _MOST_ABOVE = 100_000
 """How far a ledger is behind its copy at most, in commits."""
 
@@ -55,7 +57,7 @@ class Wanted(NamedTuple):
 
         :raises LedgerConflictError: when it isn't there, or is another one of that name.
         """
-        return load_decisions.window_read_from(self.ledger.state, self.name, self.manifest)
+        return self.ledger.state.window(self.name, self.manifest)
 
     @property
     def found(self) -> Window | None:
@@ -69,7 +71,7 @@ def begin_each(
     client_factory: ClientFactory,
     who: Mapping[str, Any],
     on_data_loss: DataLossPolicy = "fail",
-) -> list[Attempted | Published | KafkaOffsetsError]:
+) -> dict[Wanted, Attempted | Published | KafkaOffsetsError]:
     """Begin to load windows, unless there is nothing to do: one is published; or an attempt of before is proved, or it
     has no offsets (S6), and it is published here. All attempts in a ledger begin by one commit.
 
@@ -85,18 +87,19 @@ def begin_each(
     found: dict[Wanted, Attempted | Published | KafkaOffsetsError] = {}
     lost: dict[Wanted, tuple[LogRange, ...]] = {}
     for some in in_turn(wanted):
-        ready = dict(zip(some, in_parallel(lambda each: or_error(lambda: _ready(each)), some), strict=True))
-        counted = {each: there for each, there in ready.items() if isinstance(there, Counted)}
+        ready = outcomes(_ready, some)
         found |= {each: there for each, there in ready.items() if isinstance(there, Published | KafkaOffsetsError)}
-        found |= dict(zip(counted, publish_each(client_factory, list(counted.values())), strict=True))
+        found |= publish_each(
+            client_factory, {each: there for each, there in ready.items() if isinstance(there, Counted)}
+        )
         manifests = {each: there for each, there in ready.items() if isinstance(there, Manifest)}
-        for each, gone in zip(manifests, _lost(client_factory, manifests.values(), on_data_loss), strict=True):
+        for each, gone in _lost(client_factory, manifests, on_data_loss).items():
             if isinstance(gone, KafkaOffsetsError):
                 found[each] = gone
             else:
                 lost[each] = gone
     found |= _begun(lost, who)
-    return [found[each] for each in wanted]
+    return {each: found[each] for each in wanted}
 
 
 def _ready(wanted: Wanted) -> Published | Counted | Manifest:
@@ -108,15 +111,15 @@ def _ready(wanted: Wanted) -> Published | Counted | Manifest:
 
 
 def _lost(
-    client_factory: ClientFactory, manifests: Collection[Manifest], on_data_loss: DataLossPolicy
-) -> list[tuple[LogRange, ...] | KafkaOffsetsError]:
+    client_factory: ClientFactory, manifests: Mapping[K, Manifest], on_data_loss: DataLossPolicy
+) -> dict[K, tuple[LogRange, ...] | KafkaOffsetsError]:
     """What Kafka no longer has of windows; it isn't asked about those without offsets."""
-    asked = [each for each in manifests if each.span]
-    if not asked:
-        return [()] * len(manifests)
-    with client_factory() as client:
-        lost = iter(lost_of_each(client, asked, on_data_loss))
-    return [next(lost) if each.span else () for each in manifests]
+    lost: dict[K, tuple[LogRange, ...] | KafkaOffsetsError] = dict.fromkeys(manifests, ())
+    asked = {key: manifest for key, manifest in manifests.items() if manifest.span}
+    if asked:
+        with client_factory() as client:
+            lost |= lost_of_each(client, asked, on_data_loss)
+    return lost
 
 
 def _begun(
@@ -132,8 +135,7 @@ def _begun(
         ]
         return ledger.change(lambda state: load_decisions.allowed(state, decisions))
 
-    committed = in_parallel(lambda ledger: or_error(partial(commit, ledger)), by_ledger)
-    numbers = dict(zip(by_ledger, committed, strict=True))
+    numbers = outcomes(commit, by_ledger)
     begun = {each: or_error(partial(_after, each, numbers[each.ledger])) for each in lost}
     empty = {
         each: attempt
@@ -141,7 +143,7 @@ def _begun(
         if isinstance(attempt, Attempted) and not each.ledger.state.needs_driver(each.window)
     }
     counted = in_parallel(lambda each: count_nothing(each.ledger, each.window, empty[each]), empty)
-    return begun | dict(zip(empty, publish_each_asked(counted), strict=True))
+    return begun | publish_each_asked(dict(zip(empty, counted, strict=True)))
 
 
 def _after(wanted: Wanted, number: int | KafkaOffsetsError) -> Attempted | Published:
@@ -168,16 +170,6 @@ def count_nothing(ledger: Ledger, window: Window, attempt: Attempted) -> Counted
     return Counted(ledger, window, attempt, result, digest(result.to_bytes()))
 
 
-def reload(ledger: Ledger, names: Collection[str], by: str | None = None) -> int:
-    """Say that windows are to be loaded again, though nothing about them has changed.
-
-    :param by: the run of a task that asks for it, whose retries don't ask again; None for a command.
-    :returns: the commit's number; 0 if they were never loaded, or the run has asked before.
-    :raises LedgerConflictError: when one isn't there.
-    """
-    return ledger.change(lambda state: load_decisions.reload(state, names, by))
-
-
 def unloadable(
     ledger: Ledger,
     client_factory: ClientFactory,
@@ -185,7 +177,7 @@ def unloadable(
     by: str | None = None,
     on_data_loss: DataLossPolicy = "fail",
 ) -> dict[str, KafkaOffsetsError]:
-    """The windows that can't be loaded again, as Kafka no longer has them: after a :func:`reload` their rows wouldn't
+    """The windows that can't be loaded again, as Kafka no longer has them: after a reload, their rows wouldn't
     satisfy a load any more, and no load could replace them. Asks Kafka only about windows for which a reload would
     change something.
 
@@ -197,8 +189,8 @@ def unloadable(
     found: dict[str, KafkaOffsetsError] = {}
     for some in in_turn([window for window in again if window.offsets]):
         manifests = in_parallel(lambda window: ledger.pinned(window).manifest, some)
-        lost = _lost(client_factory, manifests, on_data_loss)
-        found |= {window.name: each for window, each in zip(some, lost, strict=True) if not isinstance(each, tuple)}
+        lost = _lost(client_factory, {each.window: each for each in manifests}, on_data_loss)
+        found |= {name: error for name, error in lost.items() if isinstance(error, KafkaOffsetsError)}
     return found
 
 
@@ -220,5 +212,9 @@ def outnumber(ledger: Ledger, name: str, number: int, run: str) -> None:
         )
     files = ledger.attempt(window.name, number)
     ledger.files.create(f"{files.folder}/{note_file(run)}", b"{}")
-    while ledger.change(lambda state: load_decisions.outnumber(state, name, number)):
+
+    def one_more(state: State) -> Entries:
+        return (Reloaded(state.window(name).name),) if state.number < number else ()
+
+    while ledger.change(one_more):
         pass

@@ -7,7 +7,7 @@ one died. Which attempts begin is in :mod:`.attempts`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -31,7 +31,7 @@ from airflow_kafka_offsets.ledger.counted import Counted
 from airflow_kafka_offsets.ledger.entries import Output, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.storage import outcomes
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.pipelines.log_changes import changes, refuse_changed_topics
@@ -45,12 +45,13 @@ class _InLedger(Protocol):
     def ledger(self) -> Ledger: ...
 
 
+K = TypeVar("K")
 T = TypeVar("T")
 L = TypeVar("L", bound=_InLedger)
 ClientFactory: TypeAlias = Callable[[], AbstractContextManager[OffsetsClient]]
 
 
-def publish_each(client_factory: ClientFactory, counted: Sequence[Counted]) -> list[Published | KafkaOffsetsError]:
+def publish_each(client_factory: ClientFactory, counted: Mapping[K, Counted]) -> dict[K, Published | KafkaOffsetsError]:
     """Publish results, unless a publication stands already: all of a ledger by one commit. Kafka is asked again before:
     the driver asked it after its read, and a log may have been truncated since.
 
@@ -65,17 +66,15 @@ def publish_each(client_factory: ClientFactory, counted: Sequence[Counted]) -> l
         - Others when Kafka can't be asked; a retry continues here.
     :raises ClusterError: when no broker can be asked.
     """
-    refused = [or_error(partial(_must_ask, each)) for each in counted]
-    asks = [each for each, outcome in zip(counted, refused, strict=True) if outcome is True]
-    answers = iter(_asked_again(client_factory, asks))
-    errors = [next(answers) if outcome is True else outcome or None for outcome in refused]
-    published = iter(publish_each_asked([each for each, error in zip(counted, errors, strict=True) if error is None]))
-    return [next(published) if error is None else error for error in errors]
+    asks = {key: or_error(partial(_must_ask, each)) for key, each in counted.items()}
+    refused = {key: error for key, error in asks.items() if isinstance(error, KafkaOffsetsError)}
+    refused |= _asked_again(client_factory, {key: counted[key] for key, must in asks.items() if must is True})
+    return refused | publish_each_asked({key: each for key, each in counted.items() if key not in refused})
 
 
-def publish_each_asked(counted: Sequence[Counted]) -> list[Published | KafkaOffsetsError]:
+def publish_each_asked(counted: Mapping[K, Counted]) -> dict[K, Published | KafkaOffsetsError]:
     """The second half of :func:`publish_each`, after Kafka was asked."""
-    by_ledger = by_ledger_of(counted)
+    by_ledger = by_ledger_of(counted.values())
 
     def commit(ledger: Ledger) -> None:
         ours = by_ledger[ledger]
@@ -85,9 +84,8 @@ def publish_each_asked(counted: Sequence[Counted]) -> list[Published | KafkaOffs
         ledger.change(lambda state: load_decisions.allowed(state, decisions))
         file_lists.refresh(ledger, {each.window.name: each.result for each in ours if _stands(each)})
 
-    committed = in_parallel(lambda ledger: or_error(partial(commit, ledger)), by_ledger)
-    failures = dict(zip(by_ledger, committed, strict=True))
-    return [or_error(partial(_standing, failures[each.ledger], each)) for each in counted]
+    failures = outcomes(commit, by_ledger)
+    return {key: or_error(partial(_standing, failures[each.ledger], each)) for key, each in counted.items()}
 
 
 def _publication(counted: Counted) -> Published:
@@ -115,7 +113,7 @@ def _standing(failure: KafkaOffsetsError | None, counted: Counted) -> Published:
 
 def _now(counted: Counted) -> Window:
     """The window, as the ledger was last read."""
-    return load_decisions.window_read_from(counted.ledger.state, counted.window.name, counted.window.manifest)
+    return counted.ledger.state.window(counted.window.name, counted.window.manifest)
 
 
 def _must_ask(counted: Counted) -> bool:
@@ -129,16 +127,16 @@ def _must_ask(counted: Counted) -> bool:
     return _now(counted).loaded is None and bool(counted.window.offsets)
 
 
-def _asked_again(client_factory: ClientFactory, counted: Sequence[Counted]) -> list[KafkaOffsetsError | None]:
-    """Check with Airflow's own Kafka connection that nothing has changed."""
+def _asked_again(client_factory: ClientFactory, counted: Mapping[K, Counted]) -> dict[K, KafkaOffsetsError]:
+    """Check with Airflow's own Kafka connection that nothing has changed. Returns what has, or can't be asked."""
     if not counted:
-        return []
+        return {}
     with client_factory() as client:
-        errors = changes(client, [each.pinned.manifest for each in counted])
-    return [_unpublished(each, error) for each, error in zip(counted, errors, strict=True)]
+        errors = changes(client, {key: each.pinned.manifest for key, each in counted.items()})
+    return {key: _unpublished(counted[key], error) for key, error in errors.items() if error is not None}
 
 
-def _unpublished(counted: Counted, error: KafkaOffsetsError | None) -> KafkaOffsetsError | None:
+def _unpublished(counted: Counted, error: KafkaOffsetsError) -> KafkaOffsetsError:
     if not isinstance(error, WindowError):
         return error
     found = type(error)(

@@ -8,55 +8,44 @@ published.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import chain
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import (
-    KafkaOffsetsError,
-    LogTruncatedError,
-    OffsetsError,
-    TopicChangedError,
-    or_error,
-    shorten,
-)
+from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
+from airflow_kafka_offsets.errors import KafkaOffsetsError, OffsetsError, TopicChangedError, or_error, shorten
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogEpoch
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
+from airflow_kafka_offsets.offsets.windows import truncation
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, ends_seen, starts_seen, topics_read
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
-from airflow_kafka_offsets.offsets.windows.truncation import (
-    RESTART,
-    of_unknown_epochs,
-    refuse_later_epochs,
-    refuse_unanswered,
-    seen_in,
-    truncated_below,
-    unknown_truncations,
-)
+from airflow_kafka_offsets.offsets.windows.truncation import RESTART, seen_in
 
 log = logging.getLogger(__name__)
 
+K = TypeVar("K")
 R = TypeVar("R")
 
 
-def changed_since_each(client: OffsetsClient, manifests: Sequence[Manifest]) -> list[str | KafkaOffsetsError | None]:
+def changed_since_each(
+    client: OffsetsClient, manifests: Mapping[K, Manifest]
+) -> dict[K, str | KafkaOffsetsError | None]:
     """For each of several windows, how its topics have changed since it was resolved, in words; None if they haven't;
     or why Kafka can't be asked about it. A change doesn't invalidate what was read before it.
 
     :raises ClusterError: when no broker can be asked.
     """
     found = of_same_topics(client, manifests, lambda manifest: None)
-    return [str(each) if isinstance(each, TopicChangedError) else each for each in found]
+    return {key: str(each) if isinstance(each, TopicChangedError) else each for key, each in found.items()}
 
 
 def of_same_topics(
-    client: OffsetsClient, manifests: Sequence[Manifest], judge: Callable[[Manifest], R]
-) -> list[R | KafkaOffsetsError]:
+    client: OffsetsClient, manifests: Mapping[K, Manifest], judge: Callable[[Manifest], R]
+) -> dict[K, R | KafkaOffsetsError]:
     """What is found of each of several windows, if it is on the cluster and topics that it was resolved on; otherwise
     the error that says what they are now. The topics of all windows are asked about together; but one that can't be
     asked about doesn't hold up the others.
@@ -64,18 +53,22 @@ def of_same_topics(
     :param judge: finds it. An error of this package that it raises stands in its place.
     :raises ClusterError: when no broker can be asked.
     """
+    if not manifests:
+        return {}
+    topics = {topic for manifest in manifests.values() for topic in manifest.topics}
     try:
-        cluster_id, facts = client.cluster_id(), client.topic_facts(sorted(set(chain(*(m.topics for m in manifests)))))
+        cluster_id, facts = client.cluster_id(), client.topic_facts(sorted(topics))
     except OffsetsError as error:
         if len(manifests) == 1:
-            return [error]
-        return list(chain(*(of_same_topics(client, [each], judge) for each in manifests)))
+            return dict.fromkeys(manifests, error)
+        alone = (of_same_topics(client, {key: manifest}, judge) for key, manifest in manifests.items())
+        return {key: found for each in alone for key, found in each.items()}
 
     def judged(manifest: Manifest) -> R:
         check_topics(manifest, cluster_id, facts)
         return judge(manifest)
 
-    return [or_error(partial(judged, each)) for each in manifests]
+    return {key: or_error(partial(judged, manifest)) for key, manifest in manifests.items()}
 
 
 def refuse_changed_topics(client: OffsetsClient, manifest: Manifest) -> Source:
@@ -90,7 +83,7 @@ def refuse_changed_topics(client: OffsetsClient, manifest: Manifest) -> Source:
     return Source(cluster_id, {topic: facts[topic].topic_id for topic in topics_read(manifest)}, now_ms())
 
 
-def changes(client: OffsetsClient, manifests: Sequence[Manifest]) -> list[KafkaOffsetsError | None]:
+def changes(client: OffsetsClient, manifests: Mapping[K, Manifest]) -> dict[K, KafkaOffsetsError | None]:
     """For each window, whether its topics or logs have changed since it was resolved. Retention is no change. All are
     asked about in the same few requests.
 
@@ -98,12 +91,12 @@ def changes(client: OffsetsClient, manifests: Sequence[Manifest]) -> list[KafkaO
         truncated below the window's start or end, even if it has grown again; others when Kafka can't be asked.
     :raises ClusterError: when no broker can be asked.
     """
-    epochs = set(chain(*(_epochs(seen) for manifest in manifests for seen in _both(manifest))))
+    epochs = {epoch for manifest in manifests.values() for seen in _both(manifest) for epoch in _epochs(seen)}
     ends = client.epoch_ends(epochs) if epochs else {}
 
     def check(manifest: Manifest) -> None:
         for seen in _both(manifest):
-            _refuse_truncated(client, seen, EpochEnds(ends[epoch] for epoch in _epochs(seen)), manifest.title)
+            _refuse_rewritten(client, seen, EpochEnds(ends[epoch] for epoch in _epochs(seen)), manifest.title)
 
     return of_same_topics(client, manifests, check)
 
@@ -127,7 +120,7 @@ def refuse_rewritten(client: OffsetsClient, snapshot: OffsetSnapshot) -> None:
         snapshot's epoch; it is unknown whether they were truncated.
     """
     seen = seen_in(snapshot)
-    _refuse_truncated(client, seen, epoch_ends(client, seen), snapshot.title)
+    _refuse_rewritten(client, seen, epoch_ends(client, seen), snapshot.title)
 
 
 def epoch_ends(client: OffsetsClient, seen: list[SeenOffset]) -> EpochEnds:
@@ -140,20 +133,12 @@ def _epochs(seen: list[SeenOffset]) -> list[LogEpoch]:
     return [LogEpoch(each.topic, each.partition, each.leader_epoch) for each in seen if each.leader_epoch is not None]
 
 
-def _refuse_truncated(client: OffsetsClient, seen: list[SeenOffset], ends: EpochEnds, what: str) -> None:
-    truncated = truncated_below(seen, ends)
-    if truncated:
-        raise LogTruncatedError(
-            f"Logs were truncated after {what} was resolved and hold other records now: "
-            f"{shorten(truncated.values())}. A replica that was behind is the leader now (unclean leader election). "
-            f"{RESTART}"
-        )
-    refuse_unanswered(ends)
-    strange = of_unknown_epochs(seen, ends)
-    if strange:
-        metadata = client.topics({place.topic for place in strange}).raise_for_errors()
-        refuse_later_epochs(strange, metadata.leader_epoch)
-    unknown = list(unknown_truncations(seen, ends))
+def _refuse_rewritten(client: OffsetsClient, seen: list[SeenOffset], ends: EpochEnds, what: str) -> None:
+    @cache
+    def metadata() -> TopicsMetadata:
+        return client.topics({place.topic for place in seen}).raise_for_errors()
+
+    unknown = truncation.refuse_rewritten(what, seen, ends, lambda *key: metadata().leader_epoch(*key), RESTART)
     if unknown:
         log.warning(
             "It is unknown whether a log was truncated below %s and has grown again: %s", what, shorten(unknown)

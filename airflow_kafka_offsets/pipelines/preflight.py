@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from itertools import chain
+from typing import TypeVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import (
-    DataLossError,
-    KafkaOffsetsError,
-    LogTruncatedError,
-    shorten,
-)
+from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
-from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset, TopicPartition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.kafka_source import ends_seen
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-from airflow_kafka_offsets.offsets.windows.truncation import refuse_later_epochs
+from airflow_kafka_offsets.offsets.windows.truncation import RESTART, refuse_shorter
 from airflow_kafka_offsets.pipelines.log_changes import of_same_topics
+
+K = TypeVar("K")
 
 
 def lost_of_each(
-    client: OffsetsClient, manifests: Sequence[Manifest], on_data_loss: DataLossPolicy = "fail"
-) -> list[tuple[LogRange, ...] | KafkaOffsetsError]:
+    client: OffsetsClient, manifests: Mapping[K, Manifest], on_data_loss: DataLossPolicy = "fail"
+) -> dict[K, tuple[LogRange, ...] | KafkaOffsetsError]:
     """What Kafka no longer has of each window, exactly: empty for one that can be read as it was pinned. All are asked
     about in the same few requests.
 
@@ -36,7 +35,7 @@ def lost_of_each(
         - OffsetsError when a partition can't be asked.
     :raises ClusterError: when no broker can be asked.
     """
-    extents = client.log_extents(dict.fromkeys(chain(*map(_partitions, manifests))))
+    extents = client.log_extents(dict.fromkeys(chain(*map(_partitions, manifests.values()))))
     return of_same_topics(
         client, manifests, lambda each: lost_in(each, extents.of_keys(_partitions(each)), on_data_loss)
     )
@@ -76,21 +75,11 @@ def _lost_ranges(manifest: Manifest, extents: LogExtents) -> list[LogRange]:
 
 
 def _refuse_short_logs(manifest: Manifest, extents: LogExtents) -> None:
-    """Refuse a window that ends past the end of a log (S15); and, as an error that passes, the answer of a leader that
-    is older than the one at the window's end."""
-    beyond, ends = [], []
-    for each in manifest.non_empty():
-        extent = extents.lookup(each.topic, each.partition)
-        end = extent.end_offset(manifest.isolation_level) if extent else None
-        assert end is not None
-        if each.end_offset > end:
-            beyond.append(f"{each.topic}-{each.partition} ends at {each.end_offset}, the log at {end}")
-            ends.append(SeenOffset(each.topic, each.partition, each.end_offset, each.end_leader_epoch))
-    refuse_later_epochs(ends, extents.leader_epoch)
-    if beyond:
-        committed = manifest.isolation_level is IsolationLevel.READ_COMMITTED
-        hint = ", or an open transaction holds back its last stable offset" if committed else ""
-        raise LogTruncatedError(
-            f"Window {manifest.window} reaches past the end of the log: {shorten(beyond)}. The log was "
-            f"truncated{hint}. Nothing was read."
-        )
+    """Refuse a window that ends past the end of a log; and, as an error that passes, the answer of a leader that is
+    older than the one at the window's end."""
+    ends = {TopicPartition.of(log): log.end_offset(manifest.isolation_level) or 0 for log in extents}
+    committed = manifest.isolation_level is IsolationLevel.READ_COMMITTED
+    hint = " Or an open transaction holds back its last stable offset: then try again later." if committed else ""
+    refuse_shorter(
+        manifest.title, ends_seen(manifest), ends, extents.leader_epoch, f"Nothing was read. {RESTART}{hint}"
+    )

@@ -11,7 +11,7 @@ from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.entries import RecordsCounted
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.offsets.audits.census import Census
-from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
+from airflow_kafka_offsets.pipelines.log_changes import changes
 
 log = logging.getLogger(__name__)
 
@@ -21,15 +21,17 @@ def count_records(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest)
     the window's isolation level. Topics that are compacted are left out, as their logs go on losing records.
 
     :raises OffsetsError: when a log can't be read, or no longer has all offsets of the window.
-    :raises TopicChangedError: when a topic isn't the one that was resolved.
+    :raises WindowError: when a topic isn't the one that was resolved, or a log was truncated since.
     """
     manifest = pinned.manifest
-    compacted = {name for name, topic in manifest.topics.items() if topic.compacted}
+    facts = client.topic_facts(sorted(manifest.topics))  # one may have become compacted since
+    compacted = {each.topic for each in (*facts.values(), *manifest.topics.values()) if each.compacted}
     ranges = [each.log_range for each in manifest.non_empty() if each.topic not in compacted]
     if not ranges or ledger.window(manifest.window).census is not None:
         return
     contents = client.log_contents(ranges, isolation_level=manifest.isolation_level).raise_for_errors()
-    check_topics(manifest, client.cluster_id(), client.topic_facts(sorted(manifest.topics)))
+    for error in filter(None, changes(client, {manifest.window: manifest}).values()):
+        raise error
     census = Census.of(contents)
     wish = RecordsCounted(manifest.window, ledger.contents.add_census(manifest.window, census), census.records)
     ledger.change(lambda state: load_decisions.count(state, wish, pinned.sha256))

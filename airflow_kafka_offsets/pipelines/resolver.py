@@ -40,7 +40,7 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy
 from airflow_kafka_offsets.offsets.windows.ranges import held_warning, window_warnings
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot, future_warning
-from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_recreated
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten
 
 _LOOK_UPS = 50_000
@@ -199,9 +199,8 @@ class Resolver:
         self.ledger.create(self._topics(), self.client.cluster_id(), self._isolation_level)
 
     def _resolved(self, name: str) -> ResolvedWindow:
-        state = self.ledger.state
-        pinned = self.ledger.pinned(state.windows[name])
-        end = self.ledger.contents.snapshot(state.snapshots[pinned.manifest.end_ms].offsets)
+        pinned = self.ledger.pinned(self.ledger.window(name))
+        end = self.ledger.offsets_at(pinned.manifest.end_ms)
         return ResolvedWindow(pinned, (*window_warnings(end, pinned.manifest.ranges), *self._open_transactions(end)))
 
     def _survey(self, state: State) -> Survey:
@@ -218,7 +217,7 @@ class Resolver:
             # However new it is: records that have replaced those before it would be in no window.
             stored = self.ledger.offsets_now(newest.at_ms)
             refuse_dropped_topics(stored, survey.facts)
-            refuse_recreated(stored.topics, survey.facts)
+            check_topics(stored, survey.cluster_id, survey.facts, all_there=False)
             refuse_rewritten(self.client, stored)
         return survey
 

@@ -16,7 +16,6 @@ from airflow_kafka_offsets.hooks.schema_registry import registry_options
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.load_decisions import window_read_from
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 
@@ -143,7 +142,7 @@ class WindowRef:
         :raises LedgerConflictError: when it was voided, or has other offsets than those that this reference was made
             for.
         """
-        return window_read_from(ledger.state, self.window, self.sha256)
+        return ledger.state.window(self.window, self.sha256)
 
     def published_in(self, ledger: Ledger) -> tuple[Window, Published]:
         """The window, and the publication that counts for it.

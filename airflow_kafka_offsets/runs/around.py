@@ -5,6 +5,7 @@ Only the ledger says what a hole is. What Dag runs will do about it isn't guesse
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from airflow_kafka_offsets.errors import HoleError, shorten
 from airflow_kafka_offsets.ledger.holes import Hole, between_published, hole_between, skipped_by
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.runs.clearing import run_of
 
@@ -103,6 +104,16 @@ def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, mis
         f"To go on, {'; '.join(ways)}. "
         "Then clear this task, unless it is retried automatically. on_hole='warn' continues without them."
     )
+
+
+def filled_by(state: State, hole: Hole) -> str:
+    """How to load a hole: by the Dag that has loaded the window before it, or else the first one after it."""
+    published = list(state.published)
+    before = bisect_right(published, hole.start_ms, key=lambda window: window.end_ms)
+    near = published[max(0, before - 1) : before + 1]
+    found = (window.attempt(window.publication.attempt) for window in near if window.publication is not None)
+    dag_ids = [attempt.who["dag_id"] for attempt in found if attempt is not None and attempt.who.get("dag_id")]
+    return _command(str(next(iter(dag_ids), "the Dag")), hole)
 
 
 def _command(dag_id: str, missing: Hole) -> str:

@@ -24,8 +24,8 @@ class KafkaNewDataSensor(KafkaPipelineSensor):
     or since a snapshot; or, with ``max_age``, until the first of them is that old, whichever comes first.
 
     Records are counted in offsets: exactly on plain topics, an upper bound when transactions or compaction leave gaps.
-    At least one of them is certainly a record. The last published window is found once for the whole task, retries
-    included, and again after the task is cleared. Until there is one, new data starts where the pipeline begins, once
+    At least one of them is certainly a record. The last published window is that of the latest check on the worker.
+    Until there is one, new data starts where the pipeline begins, once
     its first increment is resolved; before that, everything in the logs is new.
 
     :param since: instead of the last published window: what ``KafkaOffsetSnapshotOperator`` or
@@ -43,7 +43,6 @@ class KafkaNewDataSensor(KafkaPipelineSensor):
     """
 
     template_fields: Sequence[str] = (*KafkaPipelineSensor.template_fields, "since")
-    keeps_offsets = True
 
     def __init__(
         self,
@@ -62,17 +61,10 @@ class KafkaNewDataSensor(KafkaPipelineSensor):
         self._new_data(EVERYTHING_NEW, IsolationLevel.READ_COMMITTED)
 
     def condition(self, context: Context) -> Condition:
-        return self._new_data(self._since(context), self.pipeline.level)
+        published = self.since is None
+        since = last_published_end(self.pipeline.ledger()) if published else offsets_in(self.since, "since")
+        return self._new_data(since, self.pipeline.level)
 
     def _new_data(self, since: FixedOffsets, level: IsolationLevel) -> NewData:
         topics, count = self.pipeline.names(), self.min_records
         return NewData.given(topics, since, max_age=self.max_age, min_records=count, isolation_level=level)
-
-    def _since(self, context: Context) -> FixedOffsets:
-        if self.since is not None:
-            return offsets_in(self.since, "since")
-        ledger = self.pipeline.ledger()
-        found_for = [ledger.uri]
-        return self.kept_offsets(context, found_for) or self.keep_offsets(
-            context, found_for, last_published_end(ledger)
-        )

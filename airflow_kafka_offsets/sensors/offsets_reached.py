@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_offsets.arguments import as_name, as_names, constant
 from airflow_kafka_offsets.conditions.condition import Condition
-from airflow_kafka_offsets.conditions.offsets_reached import LogEndsFound, OffsetsReached
+from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached, log_ends
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.references.snapshot_ref import offsets_in
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaGroupSensor
 
@@ -18,20 +17,19 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 LOG_END = "log_end"
-"""The target for: where the logs end when the task begins, or when Kafka first says so."""
+"""The target for: where the logs end when a try begins, or when Kafka first says so."""
 
 
 class KafkaOffsetsReachedSensor(KafkaGroupSensor):
     """
     Waits until a group's commits have passed a fixed target, which new records don't move.
 
-    The target is a stored snapshot, a window's end, or the log end when this task began (if Kafka doesn't answer then:
-    when it first does). That log end is found once and kept for the task's retries, until the task ends or is cleared.
-    A partition without a commit counts as being at its log start.
+    The target is a stored snapshot, a window's end, or the log end when this try of the task began (if Kafka doesn't
+    answer then: when it first does). A partition without a commit counts as being at its log start.
 
     :param group: group id. (templated)
     :param target: what ``KafkaOffsetSnapshotOperator`` or ``KafkaResolveWindowOperator`` returned; by default
-        ``log_end``, the log end when this task began. (templated)
+        ``log_end``, the log end when this try began. (templated)
     :param topics: with the default target: the topics whose log ends are meant; by default all topics that the group
         has committed on or reads. (templated)
 
@@ -42,7 +40,6 @@ class KafkaOffsetsReachedSensor(KafkaGroupSensor):
     """
 
     template_fields: Sequence[str] = ("group", "target", "topics", *KafkaGroupSensor.template_fields)
-    keeps_offsets = True
 
     def __init__(
         self,
@@ -68,23 +65,10 @@ class KafkaOffsetsReachedSensor(KafkaGroupSensor):
         if self.target != LOG_END:
             self._refuse_both()
             return OffsetsReached(self.group, offsets_in(self.target, "target"), level)
-        ends = self.kept_offsets(context, self._found_for)
-        return (
-            LogEndsFound(self.group, self._topics, level) if ends is None else OffsetsReached(self.group, ends, level)
-        )
-
-    def take_found(self, context: Context, found: Mapping[str, Any]) -> None:
-        self.keep_offsets(context, self._found_for, FixedOffsets.from_json(found))
+        topics = None if self.topics is None else as_names(self.topics, "topics")
+        self.kept_offsets = self.kept_offsets or log_ends(self.client, self.group, topics, level)
+        return OffsetsReached(self.group, self.kept_offsets, level)
 
     def _refuse_both(self) -> None:
         if self.topics is not None and constant(self.target, LOG_END) != LOG_END:
             raise ConfigurationError("target= already names its topics: drop topics=.")
-
-    @property
-    def _topics(self) -> tuple[str, ...] | None:
-        return None if self.topics is None else as_names(self.topics, "topics")
-
-    @property
-    def _found_for(self) -> list[Any]:
-        topics = self._topics
-        return [self.group, topics and list(topics), str(IsolationLevel.of(self.isolation_level))]

@@ -19,8 +19,9 @@ from airflow.providers.common.compat.sdk import (
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
 from airflow_kafka_offsets.arguments import as_name, constant
-from airflow_kafka_offsets.compat.airflow_versions import ProcessState, TaskState, needs_airflow, task_state
-from airflow_kafka_offsets.conditions.condition import Condition, Outcome, Progress
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.compat.airflow_versions import needs_airflow, task_state
+from airflow_kafka_offsets.conditions.condition import Condition, Outcome
 from airflow_kafka_offsets.conditions.wait_memory import WaitMemory, WaitStatus
 from airflow_kafka_offsets.errors import KafkaOffsetsError, StoreFailedError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClient
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _MEMORY = "kafka_offsets.wait"
-_OFFSETS = "kafka_offsets.fixed_offsets"
-"""Keys in the task state store."""
+"""Key in the task state store."""
 _FIRST_ANSWER_S = 5.0
 """So long a deferrable sensor waits for an answer on the worker; then it waits on the triggerer."""
 _POKES = (
@@ -59,8 +59,8 @@ class KafkaWaitSensor(BaseSensorOperator):
     """
 
     stable_polls = 1
-    keeps_offsets = False
-    """Whether this kind of sensor keeps offsets (:meth:`keep_offsets`)."""
+    kept_offsets: FixedOffsets | None = None
+    """Offsets that :meth:`condition` has found and goes on with, kept from poke to poke of a try."""
     ui_color = "#d7e8f7"
 
     def __init__(
@@ -73,7 +73,6 @@ class KafkaWaitSensor(BaseSensorOperator):
         self.deferrable = deferrable
         self._clients = KeptClient(_FIRST_ANSWER_S if deferrable else None)
         self._wait: WaitMemory | None = None
-        self._in_process = ProcessState()
 
     @property
     def conn_id(self) -> str:
@@ -81,13 +80,14 @@ class KafkaWaitSensor(BaseSensorOperator):
         raise NotImplementedError
 
     def condition(self, context: Context) -> Condition:
-        """What this task waits for now, once its templates are rendered. Each sensor defines its own. Kafka isn't asked
-        here: what only Kafka knows is found by a condition of its own, which comes first."""
+        """What this task waits for now, once its templates are rendered. Each sensor defines its own, and may ask Kafka
+        and the ledger; while they don't answer, it is asked for again."""
         raise NotImplementedError
 
-    def take_found(self, context: Context, found: Mapping[str, Any]) -> None:
-        """Take in the result of such a condition, so that the next :meth:`condition` can be made of it."""
-        raise NotImplementedError
+    @property
+    def client(self) -> OffsetsClient:
+        """The client, which stays connected from poke to poke."""
+        return self._clients.get(KafkaOffsetsHook(self.conn_id).settings())
 
     def execute(self, context: Context) -> Any:
         """Check once, then defer; or poke and reschedule as any sensor does."""
@@ -106,15 +106,14 @@ class KafkaWaitSensor(BaseSensorOperator):
         condition, verdict = self._first_check(context)
         if verdict.status != "done":
             self._defer(context, condition, until_s)
-        return self._finish(context, verdict.result)
+        return verdict.result
 
     def _defer(self, context: Context, condition: Condition | None, until_s: float) -> NoReturn:
-        """Wait on the triggerer: for a condition or, while the ledger's store fails to say for which, for a while."""
+        """Wait on the triggerer: for a condition or, while Kafka or the ledger doesn't say for which, for a while."""
         timeout = timedelta(seconds=self._left(until_s))
         if condition is None:
             later = TimeDeltaTrigger(timedelta(seconds=self.poke_interval))
             self.defer(trigger=later, method_name="execute_again", kwargs={"until_s": until_s}, timeout=timeout)
-        comes_first = condition.sensor is None
         self.defer(
             trigger=KafkaWaitTrigger(
                 kafka_conn_id=self.conn_id,
@@ -122,8 +121,7 @@ class KafkaWaitSensor(BaseSensorOperator):
                 poll_interval_s=self.poke_interval,
                 memory=self._recall(context).to_json() | {"held": 0},  # the triggerer's first poll may be much later
             ),
-            method_name="execute_found" if comes_first else "execute_complete",
-            kwargs={"until_s": until_s} if comes_first else None,
+            method_name="execute_complete",
             timeout=timeout,
         )
 
@@ -137,20 +135,16 @@ class KafkaWaitSensor(BaseSensorOperator):
 
     def poke(self, context: Context) -> PokeReturnValue:
         _, verdict = self._check(context)
-        if verdict.status == "done":
-            return PokeReturnValue(True, self._finish(context, verdict.result))
-        return PokeReturnValue(False)
+        return PokeReturnValue(verdict.status == "done", verdict.result)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> Any:
-        return self._finish(context, self._result_of(context, event))
-
-    def execute_found(self, context: Context, until_s: float, event: Mapping[str, Any] | None = None) -> Any:
-        """Go on with what a condition that came first has found.
-
-        :param until_s: when the sensor times out, Unix seconds.
-        """
-        self.take_found(context, self._result_of(context, event))
-        return self.execute_again(context, until_s)
+        if event is None or event.get("status") not in ("done", "failed"):
+            raise AirflowFailException(
+                f"The trigger sent {event!r}, which this version doesn't understand. Clear the task to wait again."
+            )
+        if event["status"] == "failed":
+            raise AirflowFailException(event["message"])
+        return event["result"]
 
     def execute_again(self, context: Context, until_s: float, event: Any = None) -> Any:
         """Check again, and defer again if the wait goes on.
@@ -159,17 +153,6 @@ class KafkaWaitSensor(BaseSensorOperator):
         """
         with self._clients:
             return self._check_or_defer(context, until_s)
-
-    def _result_of(self, context: Context, event: Mapping[str, Any] | None) -> Any:
-        """The result that a trigger's event reports."""
-        if event is None or event.get("status") not in ("done", "failed"):
-            raise AirflowFailException(
-                f"The trigger sent {event!r}, which this version doesn't understand. Clear the task to wait again."
-            )
-        if event["status"] == "failed":
-            self._drop_kept(context)
-            raise AirflowFailException(event["message"])
-        return event["result"]
 
     def _first_check(self, context: Context) -> tuple[Condition | None, WaitStatus]:
         """Check once, with failures treated as in the other modes, where the base class does this."""
@@ -182,30 +165,23 @@ class KafkaWaitSensor(BaseSensorOperator):
 
     def _check(self, context: Context) -> tuple[Condition | None, WaitStatus]:
         """Check once. Also returns what was checked; None when that couldn't be made."""
-        condition: Condition | None = None
+        wait, condition = self._recall(context), None
+        outcome: Outcome
         try:
             condition = self.condition(context)
-            client = self._clients.get(KafkaOffsetsHook(self.conn_id).settings())
-            outcome: Outcome = condition.check(client)
-            if isinstance(outcome, Progress) and outcome.done and condition.sensor is None:
-                self.take_found(context, outcome.result)
-                condition = self.condition(context)
-                outcome = condition.check(client)
-            if isinstance(outcome, Progress):
-                tell(outcome.measures)
+            outcome = progress = condition.check(self.client)
+            tell(progress.measures)
         except KafkaOffsetsError as error:
             outcome = error
         except Exception as error:
             if isinstance(error, PermissionError) or not is_from_store(error):
                 raise
             outcome = StoreFailedError(f"The ledger's store failed: {first_line(error)}.")
-        wait = self._recall(context)
         verdict = wait.take(outcome, time.time())
-        self._remember(context, wait)
+        self._remember(context, wait, is_over=verdict.status != "waiting")
         if verdict.line:
             self.log.info("%s", verdict.line)
         if verdict.status == "failed":
-            self._drop_kept(context)
             raise AirflowFailException(verdict.message) from (outcome if isinstance(outcome, Exception) else None)
         return condition, verdict
 
@@ -215,60 +191,23 @@ class KafkaWaitSensor(BaseSensorOperator):
 
     def _recall(self, context: Context) -> WaitMemory:
         if self._wait is None:
-            memory = self._store(context).get(_MEMORY) if self._reschedules else None
-            # Each try is a wait of its own.
-            own = isinstance(memory, Mapping) and memory.get("try_number") == context["ti"].try_number
-            memory = memory if own else None
+            store = task_state(context) if self._reschedules else None
+            memory = None if store is None else store.get(_MEMORY)
+            if not isinstance(memory, Mapping) or memory.get("try_number") != context["ti"].try_number:
+                memory = {}  # each try is a wait of its own
             self._wait = WaitMemory(self.poke_interval, stable_polls=self.stable_polls, memory=memory)
+            with suppress(AttributeError, KeyError, TypeError, ValueError):  # another version kept something else
+                self.kept_offsets = FixedOffsets.from_json(memory["kept_offsets"])
         return self._wait
 
-    def _remember(self, context: Context, wait: WaitMemory) -> None:
+    def _remember(self, context: Context, wait: WaitMemory, *, is_over: bool) -> None:
         """Store the wait's memory for the next poke, if that is another process."""
-        if self._reschedules:
-            self._store(context).set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number})
-
-    def kept_offsets(self, context: Context, arguments: list[Any]) -> FixedOffsets | None:
-        """Offsets that are found once for the whole task, retries included: kept in its task state store. None while
-        none are kept.
-
-        Before Airflow 3.3, which has no such store, each try finds its own: later ones, so no try passes too early.
-        A cleared task finds them again, however it ended before. Airflow doesn't clear the store with the task, and
-        runs none of our code when a task times out or is killed. But clearing a task raises its ``max_tries``, and
-        nothing else does, so that number is stored with the offsets.
-
-        :param arguments: what the offsets depend on, as plain JSON: when this changes, they are found again; also if
-            another version of this package kept something that can't be read.
-        """
-        kept = self._store(context).get(_OFFSETS)
-        with suppress(AttributeError, KeyError, TypeError, ValueError):  # another version kept something else
-            if kept is not None and kept["for"] == self._found_for_task(context, arguments):
-                return FixedOffsets.from_json(kept["fixed_offsets"])
-        return None
-
-    def keep_offsets(self, context: Context, arguments: list[Any], found: FixedOffsets) -> FixedOffsets:
-        """Keep offsets for :meth:`kept_offsets`, and return them."""
-        found_for = self._found_for_task(context, arguments)
-        self._store(context).set(_OFFSETS, {"for": found_for, "fixed_offsets": found.to_json()})
-        return found
-
-    def _found_for_task(self, context: Context, arguments: list[Any]) -> list[Any]:
-        return [context["ti"].max_tries, self.conn_id, *arguments]
-
-    def _finish(self, context: Context, result: Any) -> Any:
-        """Clean up, and return what is pushed."""
-        self._drop_kept(context)
-        return result
-
-    def _drop_kept(self, context: Context) -> None:
-        """Delete what was kept, at the end of a wait that no retry continues: it holds, or never will."""
-        if self.keeps_offsets:
-            self._store(context).delete(_OFFSETS)
-        if self._reschedules:
-            self._store(context).delete(_MEMORY)
-
-    def _store(self, context: Context) -> TaskState:
-        store = task_state(context)
-        return self._in_process if store is None else store
+        store = task_state(context) if self._reschedules else None
+        if store is not None and is_over:
+            store.delete(_MEMORY)
+        elif store is not None:
+            kept = self.kept_offsets and self.kept_offsets.to_json()
+            store.set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number, "kept_offsets": kept})
 
     def _left(self, until_s: float) -> float:
         """Seconds until the timeout, which is treated as in the other modes."""

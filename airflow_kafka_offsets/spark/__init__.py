@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink as IcebergSink
     from airflow_kafka_offsets.spark.sinks.sink import Attempt as Attempt, Sink as Sink
     from airflow_kafka_offsets.spark.values.formats import ValueFormat as ValueFormat
-    from airflow_kafka_offsets.spark.values.text import decode_json as decode_json, decode_text as decode_text
     from airflow_kafka_offsets.spark.window.derived import Derived as Derived
     from airflow_kafka_offsets.spark.windows import (
         load_windows as load_windows,

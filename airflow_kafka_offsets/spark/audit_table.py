@@ -17,13 +17,13 @@ from contextlib import suppress
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
+from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.files import audit_failure_file, audit_file
 from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line, note_of
 from airflow_kafka_offsets.offsets.proof.run_result import RUN
-from airflow_kafka_offsets.spark.audits.kept_census import kept_census
 from airflow_kafka_offsets.spark.audits.table_audit import Outcome, audit_table
 from airflow_kafka_offsets.spark.audits.table_sums import AuditedWindow, AuditRequest
 from airflow_kafka_offsets.spark.session.conf import RunConf
@@ -85,10 +85,14 @@ def _windows(spark: SparkSession, confs: Sequence[RunConf]) -> list[AuditedWindo
     states, found = dict[str, State](), []
     for conf in confs:
         manifest = PinnedRead.open(spark, conf).manifest
-        pipeline_uri = hadoop_uri(conf.manifest_uri).rsplit("/", 3)[0]
-        if pipeline_uri not in states:
-            states[pipeline_uri] = log_of(spark, pipeline_uri, conf.commit).read()
-        found.append(AuditedWindow(manifest, kept_census(spark, pipeline_uri, states[pipeline_uri], manifest)))
+        folder = hadoop_uri(conf.manifest_uri).rsplit("/", 3)[0]
+        if folder not in states:
+            states[folder] = log_of(spark, folder, conf.commit).read()
+        window = states[folder].windows.get(manifest.window)
+        census = None
+        if window is not None and window.manifest == manifest.sha256:
+            census = Contents(PipelineFiles(files_of(spark), folder), folder).census(window)
+        found.append(AuditedWindow(manifest, census))
     return found
 
 

@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import confs_of
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, ATTEMPT, COMMIT, MANIFEST, NOTE_KEY, SHA256, RunConf
+from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, ATTEMPT, COMMIT, MANIFEST, SHA256, RunConf
 from airflow_kafka_offsets.spark.sinks.sink import Sink
-from airflow_kafka_offsets.spark.values.formats import ValueFormat
+from airflow_kafka_offsets.spark.values.formats import ValueFormat, as_format
 from airflow_kafka_offsets.spark.window.derived import Derived, Transform, write_derived
 from airflow_kafka_offsets.spark.window.kept_records import parts_of, write_records
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.window.typed import decoders, decoders_of
+from airflow_kafka_offsets.spark.window.typed import decoders, topics_together
 
 
 class PinnedWindow(PinnedRead):
@@ -57,16 +57,9 @@ class PinnedWindow(PinnedRead):
         :raises RegistryError: the registry refuses the login, or lacks a subject or version.
         :raises RegistryUnreachableError: it doesn't answer.
         """
-        given = {"key": key, "value": value}
-        formats = {
-            column: form if isinstance(form, ValueFormat) else ValueFormat(form)  # type: ignore[arg-type]  # it checks
-            for column, form in given.items()
-        }
+        formats = {"key": as_format(key), "value": as_format(value)}
         with self.failures_noted():
-            found = (
-                decoders(self, formats, by_topic=False) if topic is None else decoders_of(self, formats, {"": [topic]})
-            )
-            return found[""](rows)
+            return decoders(self, formats, {"": topics_together(self) if topic is None else [topic]})[""](rows)
 
     def write(self, rows: DataFrame, sink: Sink) -> RunResult:
         """Write the window's rows and prove them; Airflow's side publishes them afterwards.
@@ -164,7 +157,7 @@ def pinned_window(
     """
     confs = confs_of(spark)
     if manifest_uri is not None and manifest_uri != confs.get(MANIFEST):
-        confs = {name: value for name, value in confs.items() if name not in (ATTEMPT, COMMIT, NOTE_KEY)}
+        confs = {name: value for name, value in confs.items() if name not in (ATTEMPT, COMMIT)}
     given = {
         MANIFEST: manifest_uri,
         SHA256: sha256,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from threading import Lock
 
 from airflow_kafka_offsets.errors import number_of
 from airflow_kafka_offsets.offsets.instants import duration_text
@@ -23,19 +22,17 @@ class Progress:
         self._windows = windows
         self._done = self._failed = self._rows = 0
         self._began = self._told = time.monotonic()
-        self._lock = Lock()
 
     def ended(self, rows: int | None) -> None:
         """A window has ended.
 
         :param rows: how many rows were written; None if it has failed.
         """
-        with self._lock:
-            if rows is None:
-                self._failed += 1
-            else:
-                self._done += 1
-                self._rows += rows
+        if rows is None:
+            self._failed += 1
+        else:
+            self._done += 1
+            self._rows += rows
 
     def tell(self, *, last: bool = False) -> None:
         """Print a line, unless the last one is recent.

@@ -18,7 +18,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import CommitConflictError, LedgerError
-from airflow_kafka_offsets.ledger.decisions import created_of
 from airflow_kafka_offsets.ledger.entries import Output, Published
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.instants import instant_ms
@@ -135,7 +134,7 @@ def _tables(spark: SparkSession, found: Iterable[_Rows], state: State) -> Iterat
     tables: dict[tuple[str, str], dict[str, _Rows]] = defaultdict(dict)
     for rows in found:
         tables[rows.sink, rows.place][rows.window.name] = rows
-    created = created_of(state)
+    created = state.begun
     for (kind, place), windows in sorted(tables.items()):
         table = table_of(kind, place)
         frame = table.rows(spark, Owner(created.ledger_id, created.pipeline))

@@ -21,17 +21,16 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.progress import EVERY_S, Progress
-from airflow_kafka_offsets.spark.session.batch import batch_from_bytes
-from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, BATCH, BATCH_SHA256, RunConf
+from airflow_kafka_offsets.spark.session.conf import BATCH, BATCH_SHA256, RunConf, batch_from_bytes
 from airflow_kafka_offsets.spark.session.connect import cores, files_of, require_driver
 from airflow_kafka_offsets.spark.window.ledger import SharedLog
-from airflow_kafka_offsets.spark.window.turns import Turn, Turns
+from airflow_kafka_offsets.spark.window.turns import Turns
 
 _MOST_AT_ONCE = 16
 """Unless the user says more: a small window costs the driver more than the executors."""
 
 
-def pinned_windows(spark: SparkSession, *, allow_gaps: bool | None = None) -> Iterator[PinnedWindow]:
+def pinned_windows(spark: SparkSession) -> Iterator[PinnedWindow]:
     """The windows that this job was submitted for, in order of time, each opened when it comes; one if it was submitted
     for one::
 
@@ -42,14 +41,13 @@ def pinned_windows(spark: SparkSession, *, allow_gaps: bool | None = None) -> It
     :func:`load_windows` goes on, and loads several at once. A window that can't be opened doesn't end the loop: it is
     left out, and its error is raised after the last one.
 
-    :param allow_gaps: expect offsets without a record, as transactions leave them; None takes the conf.
     :raises ConfigurationError: when a conf is missing or malformed.
     :raises LedgerCorruptError: when the file that names the windows isn't the one that was stored.
     :raises WindowsFailedError: after the last window, when some couldn't be opened.
     """
     logs: dict[str, SharedLog] = {}
     failed: list[FailedWindow] = []
-    confs = run_confs(spark, allow_gaps)
+    confs = run_confs(spark)
     for conf in confs:
         try:
             window = PinnedWindow.open(spark, conf, logs)
@@ -62,11 +60,7 @@ def pinned_windows(spark: SparkSession, *, allow_gaps: bool | None = None) -> It
 
 
 def load_windows(
-    spark: SparkSession,
-    load_one: Callable[[PinnedWindow], object],
-    *,
-    at_once: int | None = None,
-    allow_gaps: bool | None = None,
+    spark: SparkSession, load_one: Callable[[PinnedWindow], object], *, at_once: int | None = None
 ) -> None:
     """Load the windows that this job was submitted for, several at once. One that fails doesn't hold up the others::
 
@@ -78,7 +72,6 @@ def load_windows(
     :param load_one: reads and writes one window. It is called in several threads. What it returns isn't kept. If it
         fails, the window's attempt has failed, also after the window was written.
     :param at_once: how many windows at once; by default as many as Spark runs tasks, at least 2 and at most 16.
-    :param allow_gaps: as for :func:`pinned_windows`.
     :raises ConfigurationError: when a conf is missing or malformed, ``at_once`` is below 1, or the session is a Spark
         Connect client.
     :raises LedgerCorruptError: when the file that names the windows isn't the one that was stored.
@@ -88,14 +81,15 @@ def load_windows(
     most = max(2, min(cores(spark) or 1, _MOST_AT_ONCE)) if at_once is None else at_once
     if most < 1:
         raise ConfigurationError(f"at_once must be 1 or more, not {at_once}.")
-    confs, logs, turns = run_confs(spark, allow_gaps), dict[str, SharedLog](), Turns()
+    confs, logs, turns = run_confs(spark), dict[str, SharedLog](), Turns()
     progress, failed, alone = Progress(len(confs)), dict[int, Exception](), len(confs) == 1
     waiting = iter(enumerate(confs))
     with ThreadPoolExecutor(most, thread_name_prefix="kafka-offsets-window") as pool:
         running: dict[Future[int], int] = {}
         while True:
             for place, conf in islice(waiting, most - len(running)):
-                work = partial(_load, spark, conf, logs, turns.begin(place), load_one, alone=alone)
+                turns.begin(place)
+                work = partial(_load, spark, conf, logs, turns, place, load_one, alone=alone)
                 running[pool.submit(alongside(spark, work))] = place
             if not running:
                 break
@@ -118,7 +112,8 @@ def _load(
     spark: SparkSession,
     conf: RunConf,
     logs: dict[str, SharedLog],
-    turn: Turn,
+    turns: Turns,
+    place: int,
     load_one: Callable[[PinnedWindow], object],
     *,
     alone: bool,
@@ -129,7 +124,7 @@ def _load(
     """
     try:
         window = PinnedWindow.open(spark, conf, logs)
-        window.turn = turn
+        window.turn = partial(turns.taken, place)
         try:
             load_one(window)
         except Exception as error:
@@ -138,7 +133,7 @@ def _load(
             raise
         return window.rows_written
     finally:
-        turn.end()
+        turns.end(place)
 
 
 def _kept(error: Exception, before: Iterable[Exception]) -> Exception:
@@ -155,15 +150,13 @@ def _own(error: Exception) -> SparkFailedError:
     return SparkFailedError(f"The application failed at this window with {type(error).__name__}. Its log says why.")
 
 
-def run_confs(spark: SparkSession, allow_gaps: bool | None = None) -> list[RunConf]:
+def run_confs(spark: SparkSession) -> list[RunConf]:
     """What this driver was told of each of its windows.
 
     :raises ConfigurationError: when a conf is missing or malformed.
     :raises LedgerCorruptError: when the file that names the windows isn't the one that was stored.
     """
     confs = confs_of(spark)
-    if allow_gaps is not None:
-        confs = {**confs, ALLOW_GAPS: str(allow_gaps).lower()}
     uri, sha256 = confs.get(BATCH), confs.get(BATCH_SHA256)
     if uri is None or sha256 is None:
         return [RunConf.read(confs, os.environ)]

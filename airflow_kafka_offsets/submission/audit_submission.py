@@ -13,11 +13,12 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import KafkaOffsetsError, SparkFailedError
-from airflow_kafka_offsets.ledger import audits
+from airflow_kafka_offsets.ledger.audits import failure_of
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.pipelines.attempts import Wanted
-from airflow_kafka_offsets.pipelines.loads import by_ledger_of
+from airflow_kafka_offsets.pipelines.audits import record
+from airflow_kafka_offsets.pipelines.loads import ClientFactory
 from airflow_kafka_offsets.spark.session.release import names_connector, packages_in
 from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION, driver_bundle
 from airflow_kafka_offsets.submission.spark_arguments import (
@@ -107,7 +108,11 @@ class AuditSubmission:
             yield [program.binary, *chosen, "--py-files", bundle, *confs, *others, AUDIT_APPLICATION, *self.words]
 
     def outcomes(
-        self, who: Mapping[str, Any], printed: Sequence[str], error: Exception | None = None
+        self,
+        client_factory: ClientFactory,
+        who: Mapping[str, Any],
+        printed: Sequence[str],
+        error: Exception | None = None,
     ) -> dict[Wanted, AuditReport | Exception]:
         """Record what the driver has found. Returns the report of each window, or why there is none.
 
@@ -115,17 +120,14 @@ class AuditSubmission:
         :param printed: the last output of ``spark-submit``.
         :param error: what was raised when it was submitted; None if nothing was.
         """
-        found = dict[Wanted, AuditReport | Exception]()
-        for ledger, wanted in by_ledger_of(self.windows).items():
-            reports = audits.record(ledger, [each.window for each in wanted], self.run, who)
-            found |= {each: report for each, report in zip(wanted, reports, strict=True) if report is not None}
+        found = record(client_factory, self.windows, self.run, who)
         return {each: found.get(each) or self._failure(each, printed, error) for each in self.windows}
 
     def _failure(self, wanted: Wanted, printed: Sequence[str], error: Exception | None) -> Exception:
         """The exception for an audit that has left no report, which decides whether it is retried."""
         if isinstance(error, KafkaOffsetsError):
             return error
-        note = audits.failure_of(wanted.ledger, wanted.name, self.run) or printed_failure(printed)
+        note = failure_of(wanted.ledger, wanted.name, self.run) or printed_failure(printed)
         if note is not None:
             return note.as_error()
         if error is not None and not printed:

@@ -10,7 +10,7 @@ from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, note_of
 from airflow_kafka_offsets.offsets.proof.left import span_of
 from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.submission.spark_failure import noted_failure
@@ -54,9 +54,9 @@ class Batch:
         left = (pair for pair, is_so in zip(self.attempts.items(), counted, strict=True) if not is_so)
         return Batch(self.id, dict(left))
 
-    def record(self, failure: Exception) -> None:
-        """Record that all attempts have failed: see :func:`record`."""
-        record({each: (attempt, failure) for each, attempt in self.attempts.items()})
+    def end(self, failure: Exception) -> None:
+        """Record that all attempts have failed, with the error's own words: see :func:`record`."""
+        _note({each: (attempt, note_of(failure)) for each, attempt in self.attempts.items()})
 
 
 def files_of(wanted: Wanted, attempt: Attempted) -> AttemptFiles:
@@ -66,14 +66,21 @@ def files_of(wanted: Wanted, attempt: Attempted) -> AttemptFiles:
 
 def record(failures: Mapping[Wanted, tuple[Attempted, Exception]]) -> None:
     """Record that attempts have failed: then what their drivers may have counted isn't published, and the next try
-    begins others."""
+    begins others. Their words may quote what Spark has printed, from which only Airflow's log hides secrets."""
+    notes = {
+        each: (attempt, FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
+        for each, (attempt, failure) in failures.items()
+    }
+    _note(notes)
 
+
+def _note(notes: Mapping[Wanted, tuple[Attempted, FailureNote]]) -> None:
     def write(each: Wanted) -> None:
-        attempt, failure = failures[each]
+        attempt, note = notes[each]
         with suppress(Exception):  # stores raise errors of their own; the failure itself must be raised
-            files_of(each, attempt).record_failure(FailureNote(type(failure).__name__, _TASKS_LOG, now_ms()))
+            files_of(each, attempt).record_failure(note)
 
-    in_parallel(write, failures)
+    in_parallel(write, notes)
 
 
 def _is_counted(files: AttemptFiles) -> bool:
@@ -89,11 +96,7 @@ def in_order(attempts: Mapping[Wanted, Attempted]) -> dict[Wanted, Attempted]:
 
 
 def noted(files: AttemptFiles, failure: Exception | None) -> Exception | None:
-    """Why an attempt failed: what a driver has noted, or else what this try knows, or else what was recorded.
-
-    :param failure: what this try knows. A task that is killed records a failure before it has one to raise.
-    """
+    """Why an attempt failed: what a driver has noted, or else what a task that was killed has recorded, or else what
+    this try knows."""
     note = noted_failure(files)
-    if note is None or (failure is not None and note.message == _TASKS_LOG):
-        return failure
-    return note.as_error()
+    return failure if note is None else note.as_error()

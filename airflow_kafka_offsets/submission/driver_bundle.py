@@ -17,7 +17,7 @@ import airflow_kafka_offsets
 
 _PACKAGE = Path(airflow_kafka_offsets.__file__).parent
 _SHIPPED = (
-    *("__init__.py", "public.py", "errors.py"),
+    *("__init__.py", "public.py", "errors.py", "arguments.py"),
     *(f"{room}/**/*.py" for room in ("compat", "ledger", "offsets", "spark")),
 )
 """Whole rooms: what the driver's side imports is always among them. It imports neither Airflow nor kafka-python nor

@@ -25,17 +25,15 @@ _FAREWELL_S = 1.0
 
 @contextmanager
 def found_application(
-    attempts: Sequence[AttemptFiles], note_key: str, log: Any, on_found: Callable[[SparkApplication], None]
+    attempts: Sequence[AttemptFiles], log: Any, on_found: Callable[[SparkApplication], None]
 ) -> Iterator[None]:
     """Log the driver's Spark application and the address of its UI, once it has started, until the block ends.
 
     :param attempts: what the driver makes, in order: it notes itself with each one as it begins.
-    :param note_key: the key with which the driver signs its note. That of an earlier try's driver isn't kept: its UI
-        isn't shown.
     :param on_found: called in the thread with the application; its errors are logged.
     """
     ended = Event()
-    thread = Thread(target=_watch, args=(ended, attempts[:_FIRST], note_key, log, on_found), daemon=True)
+    thread = Thread(target=_watch, args=(ended, attempts[:_FIRST], log, on_found), daemon=True)
     thread.start()
     try:
         yield
@@ -45,16 +43,12 @@ def found_application(
 
 
 def _watch(
-    ended: Event,
-    attempts: Sequence[AttemptFiles],
-    note_key: str,
-    log: Any,
-    on_found: Callable[[SparkApplication], None],
+    ended: Event, attempts: Sequence[AttemptFiles], log: Any, on_found: Callable[[SparkApplication], None]
 ) -> None:
     pause_s = _LOOK_S
     while not ended.wait(pause_s):
         try:
-            found = [each for attempt in attempts for each in attempt.applications(note_key)]
+            found = [each for attempt in attempts for each in attempt.applications()]
             if found and not ended.is_set():  # once a task has ended, its links are Airflow's to make
                 application = max(found, key=lambda each: each.ui is not None)
                 where = f"; its UI is {application.ui}" if application.ui else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
-from airflow_kafka_offsets.ledger.storage import StoragePath, create_exclusive, uri_for_spark
+from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, uri_for_spark
 from airflow_kafka_offsets.references.window_ref import WindowRefs
 from airflow_kafka_offsets.submission.driver_bundle import BUNDLE_NAME, bundle
 
@@ -82,7 +82,7 @@ class ClusterFiles:
     """Where a cluster reads Python files: a folder on a store that it reaches. Their URIs spell S3 as the folder's own
     does: ``s3`` or ``s3a``."""
 
-    folder: StoragePath
+    folder: LedgerPath
 
     def bundle(self) -> str:
         """URI of this package's bundle; stored once for each version."""

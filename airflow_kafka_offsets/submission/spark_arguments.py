@@ -16,8 +16,8 @@ from airflow.providers.common.compat.sdk import conf
 
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.session import conf as driver_conf
 from airflow_kafka_offsets.spark.session.release import names_connector, packages_in
+from airflow_kafka_offsets.spark.table_load import TableLoad
 from airflow_kafka_offsets.submission.batch import Batch
 from airflow_kafka_offsets.submission.driver_bundle import driver_bundle
 from airflow_kafka_offsets.submission.driver_place import DriverPlace, secrets_on_their_way
@@ -25,7 +25,6 @@ from airflow_kafka_offsets.submission.given_confs import GivenConfs, not_given
 from airflow_kafka_offsets.submission.package_jars import Packages, jars_of
 from airflow_kafka_offsets.submission.quick_java import DRIVER_JAVA, quick_java, starts_quickly
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
-from airflow_kafka_offsets.submission.table_load import TableLoad
 from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
 from airflow_kafka_offsets.submission.tries import LoadTry
 from airflow_kafka_offsets.submission.window_confs import default_confs, token_endpoint_allowed, window_confs
@@ -95,7 +94,6 @@ class Submitter:
 class Submission:
     """A batch of attempts, before it is submitted.
 
-    :param note_key: the key with which its driver signs its note.
     :param allow_gaps: the topics may have offsets without a record.
     :param connector: whether Spark's Kafka connector, and what a table needs, are added to the user's packages.
     :param table: the ready-made load's arguments; None for another application.
@@ -104,7 +102,6 @@ class Submission:
     load: LoadTry
     submitter: Submitter
     batch: Batch
-    note_key: str = field(repr=False)
     allow_gaps: bool
     connector: ConnectorChoice | None
     table: TableLoad | None = None
@@ -118,7 +115,7 @@ class Submission:
         is_quick = starts_quickly(by.place, by.program, task.application, self.batch.span, windows | given)
         own = SparkArguments(
             defaults,
-            windows | {driver_conf.NOTE_KEY: self.note_key},
+            windows,
             *(task.properties_file, task.py_files, packages_of(task, by, self.connector, self.table), task.jars),
         )
         own = with_jars(own, task, by)

@@ -101,6 +101,14 @@ class SparkProgram:
                     f"pyspark-client=={client}."
                 )
 
+    def refuse_missing(self) -> None:
+        """Refuse a program that isn't on this worker.
+
+        :raises ConfigurationError: when it isn't there.
+        """
+        if not self._found():
+            raise ConfigurationError(self._missing())
+
     def explain(self, error: Exception, output: Collection[str], conn_id: str | None) -> None:
         """Explain why it can't have started: it isn't on this worker, or Java isn't, which it needs for every master.
 
@@ -109,8 +117,8 @@ class SparkProgram:
         :param conn_id: the Spark connection that the task names.
         :raises ConfigurationError: when it, Java, or YARN's settings are missing here, or Java is too old.
         """
-        if isinstance(error, OSError) and not self._found():
-            raise ConfigurationError(self._missing()) from error
+        if isinstance(error, OSError):
+            self.refuse_missing()
         self._explain_missing_java(error)
         if any(_OLDER_JAVA in line for line in output):
             raise ConfigurationError(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.release import SparkRelease, names_connector
-from airflow_kafka_offsets.submission.table_load import TableLoad
+from airflow_kafka_offsets.spark.table_load import TableLoad
 
 _TABLES: Mapping[str, Mapping[str, str]] = {
     "delta": {
@@ -43,7 +43,7 @@ def with_packages(table: TableLoad, release: SparkRelease, packages: Sequence[st
     """
     given = (*packages, jars or "")
     added: list[str] = []
-    if any(form.name == "avro" for form in table.formats) and not _names("avro", given):
+    if any(form.name == "avro" for form in table.formats.values()) and not _names("avro", given):
         added.append(f"org.apache.spark:spark-avro_{release.scala}:{release.version}")
     if table.sink in _TABLES and not _names(table.sink, given):
         added.append(_of_table(table.sink, release))

@@ -23,16 +23,17 @@ from airflow_kafka_offsets.errors import (
     shorten,
 )
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
+from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.counted import Counted, counted
 from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.storage import in_parallel, outcomes
 from airflow_kafka_offsets.offsets.instants import rate_text
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.left import span_of
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-from airflow_kafka_offsets.pipelines.attempts import Wanted, begin_each, reload, unloadable
+from airflow_kafka_offsets.pipelines.attempts import Wanted, begin_each, unloadable
 from airflow_kafka_offsets.pipelines.loads import by_ledger_of, in_turn, publish_each
 from airflow_kafka_offsets.pipelines.preflight import lost_of_each
 from airflow_kafka_offsets.references.window_ref import WindowRefs
@@ -98,6 +99,11 @@ class LoadTry:
         )
         return cls(context, refs, tuple(windows), hook, on_data_loss)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether all windows are published, so that nothing has to be run."""
+        return all((window := each.found) is not None and window.loaded is not None for each in self.windows)
+
     def reload(self) -> Self:
         """The try, with its windows to be loaded again: once in a run of the task, as a retry goes on with what that
         began."""
@@ -110,7 +116,8 @@ class LoadTry:
             names = [each.name for each in there]
             gone = unloadable(ledger, self.kafka.get_conn, names, by, self.on_data_loss)
             refused |= {each: gone[each.name] for each in there if each.name in gone}
-            if reload(ledger, [name for name in names if name not in gone], by):
+            again = [name for name in names if name not in gone]
+            if ledger.change(lambda state, again=again: load_decisions.reload(state, again, by)):  # type: ignore[misc]
                 log.info("To be loaded again in %s: %s", ledger.pipeline, shorten(names))
         return replace(self, refused=refused)
 
@@ -162,15 +169,10 @@ class LoadTry:
         name, wanted = token_hex(4), [each for each in self.windows if each not in self.refused]
         who = who_of(self.context) | {BATCH: name}
         begun = begin_each(wanted, self.kafka.get_conn, who, self.on_data_loss)
-        outcomes = dict(self.refused)
-        attempts: dict[Wanted, Attempted] = {}
-        for each, found in zip(wanted, begun, strict=True):
-            if isinstance(found, Attempted):
-                attempts[each] = found
-            else:
-                outcomes[each] = found
+        attempts = {each: found for each, found in begun.items() if isinstance(found, Attempted)}
         self._warn_of_losses(attempts)
-        return outcomes, Batch(name, in_order(attempts))
+        done = {each: found for each, found in begun.items() if not isinstance(found, Attempted)}
+        return {**self.refused, **done}, Batch(name, in_order(attempts))
 
     def _warn_of_losses(self, attempts: Mapping[Wanted, Attempted]) -> None:
         for each, attempt in attempts.items():
@@ -192,20 +194,21 @@ class LoadTry:
         :param failure: why the application has failed; None if it hasn't.
         :param uncounted: makes the error for a window of which nothing was counted although nothing failed.
         """
-        in_parallel(lambda ledger: or_error(ledger.read), dict.fromkeys(each.ledger for each in self.windows))
-        outcomes: dict[Wanted, Outcome] = {}
+        outcomes(Ledger.read, dict.fromkeys(each.ledger for each in self.windows))
+        found: dict[Wanted, Outcome] = {}
         failures: dict[Wanted, tuple[Attempted, Exception]] = {}
-        for some in in_turn(list(batch.attempts.items())):
-            looked = in_parallel(lambda each: or_error(lambda: _counted(*each, batch, failure)), some)
-            left = {each: found for (each, _), found in zip(some, looked, strict=True) if isinstance(found, Counted)}
-            outcomes |= dict(zip(left, publish_each(self.kafka.get_conn, list(left.values())), strict=True))
-            for (each, attempt), found in zip(some, looked, strict=True):
-                if found is None:
+        for some in in_turn(list(batch.attempts)):
+            looked = outcomes(lambda each: _counted(each, batch.attempts[each], batch, failure), some)
+            left = {each: there for each, there in looked.items() if isinstance(there, Counted)}
+            found |= publish_each(self.kafka.get_conn, left)
+            for each, there in looked.items():
+                if there is None:
+                    attempt = batch.attempts[each]
                     failures[each] = attempt, noted(files_of(each, attempt), failure) or uncounted(each, attempt)
-                elif not isinstance(found, Counted):
-                    outcomes[each] = found
+                elif not isinstance(there, Counted):
+                    found[each] = there
         record(failures)
-        return outcomes | self.explained(failures)
+        return found | self.explained(failures)
 
     def explained(
         self,
@@ -225,11 +228,11 @@ class LoadTry:
             try:
                 manifests = in_parallel(lambda each: each.ledger.pinned(each.window).manifest, some)
                 with self.kafka.get_conn() as client:
-                    lost = lost_of_each(client, manifests, self.on_data_loss)
+                    lost = lost_of_each(client, dict(zip(some, manifests, strict=True)), self.on_data_loss)
             except KafkaOffsetsError:
                 log.warning("Kafka can't be asked whether records vanished while Spark read them.")
                 return found
-            found |= {each: _explained(each, *failures[each], gone) for each, gone in zip(some, lost, strict=True)}
+            found |= {each: _explained(each, *failures[each], gone) for each, gone in lost.items()}
         return found
 
     def not_begun(self, outcomes: Collection[Wanted]) -> dict[Wanted, Outcome]:

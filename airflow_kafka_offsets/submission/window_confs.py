@@ -15,7 +15,6 @@ from airflow_kafka_offsets.ledger.storage import uri_for_spark
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.spark.session import conf as driver_conf
-from airflow_kafka_offsets.spark.session.batch import BatchWindow, batch_to_bytes
 from airflow_kafka_offsets.submission.given_confs import not_given
 from airflow_kafka_offsets.submission.quick_java import DRIVER_JAVA
 
@@ -37,7 +36,7 @@ def window_confs(
     """
     sizes = {} if driver_conf.BYTES_PER_RECORD in given else _record_sizes([each for each, _ in windows])
     told = [
-        BatchWindow(
+        driver_conf.BatchWindow(
             each.ledger.manifest_uri(each.window),
             each.manifest,
             number,
@@ -48,7 +47,7 @@ def window_confs(
     ]
     gaps = {driver_conf.ALLOW_GAPS: str(allow_gaps).lower()}
     if len(told) > 1:
-        return gaps | _stored(windows[0][0].ledger, batch_to_bytes(told))
+        return gaps | _stored(windows[0][0].ledger, driver_conf.batch_to_bytes(told))
     ((uri, sha256, attempt, commit, size),) = told
     made = {} if attempt is None else {driver_conf.ATTEMPT: str(attempt)}
     manifest = {driver_conf.MANIFEST: uri, driver_conf.SHA256: sha256}

@@ -6,30 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, as_pipeline
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
-from airflow_kafka_offsets.task_groups.load_group import (
-    KafkaLoadGroup,
-    given,
-    refuse_of_pipeline,
-    refuse_pattern,
-    refuse_unknown,
-    refuse_without_registry,
-)
+from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup, checked_pipeline, given
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy, HolePolicy
-
-
-class KafkaIncrementLoad(KafkaLoadGroup):
-    """
-    A task group that loads what is new. Made by :func:`kafka_increment_load`.
-
-    :ivar new_data: the sensor; None if the group doesn't wait.
-    """
-
-    new_data: KafkaNewDataSensor | None
 
 
 def kafka_increment_load(
@@ -47,7 +30,7 @@ def kafka_increment_load(
     outlets: Sequence[Any] | None = None,
     default_args: Mapping[str, Any] | None = None,
     **load: Any,
-) -> KafkaIncrementLoad:
+) -> KafkaLoadGroup:
     """
     Wait until there are new records, resolve them as the run's increment, load it with Spark, and verify it.
 
@@ -81,20 +64,14 @@ def kafka_increment_load(
     :param load: all other arguments of :class:`~airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator`.
     :raises ConfigurationError: when the pipeline has a ``topic_pattern`` and the group waits.
     """
-    refuse_of_pipeline(load)
-    refuse_unknown(load, kafka_increment_load)
-    loaded = as_pipeline(pipeline, topics)
-    refuse_pattern(wait, loaded)
-    refuse_without_registry(load, loaded)
+    loaded = checked_pipeline(kafka_increment_load, pipeline, topics, wait, load)
     waiting = given(min_records=min_records, max_age=max_age)
     resolving = given(since=since, on_future_record=on_future_record)
     proving = given(explain_gaps=explain_gaps, on_hole=on_hole, outlets=outlets)
     of_all: Any = dict(default_args or {})
-    group = KafkaIncrementLoad(group_id=group_id, default_args=of_all)
+    group = KafkaLoadGroup(group_id=group_id, default_args=of_all)
     with group:
-        group.new_data = (
-            KafkaNewDataSensor(task_id="new_data", pipeline=loaded, deferrable=True, **waiting) if wait else None
-        )
+        sensor = KafkaNewDataSensor(task_id="new_data", pipeline=loaded, deferrable=True, **waiting) if wait else None
         resolve = KafkaResolveIncrementOperator(task_id="resolve", pipeline=loaded, **resolving)
-        group.load_what_is_pinned(group.new_data, resolve, load, proving)
+        group.load_what_is_pinned(sensor, resolve, load, proving)
     return group

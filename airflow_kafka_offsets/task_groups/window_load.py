@@ -6,31 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, as_pipeline
+from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
-from airflow_kafka_offsets.task_groups.load_group import (
-    KafkaLoadGroup,
-    given,
-    refuse_of_pipeline,
-    refuse_pattern,
-    refuse_unknown,
-    refuse_without_registry,
-)
+from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup, checked_pipeline, given
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.conditions.window_complete import IdlePolicy
     from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy, HolePolicy
-
-
-class KafkaWindowLoad(KafkaLoadGroup):
-    """
-    A task group that loads one window. Made by :func:`kafka_window_load`.
-
-    :ivar complete: the sensor; None if the group doesn't wait.
-    """
-
-    complete: KafkaWindowCompleteSensor | None
 
 
 def kafka_window_load(
@@ -51,7 +34,7 @@ def kafka_window_load(
     outlets: Sequence[Any] | None = None,
     default_args: Mapping[str, Any] | None = None,
     **load: Any,
-) -> KafkaWindowLoad:
+) -> KafkaLoadGroup:
     """
     Wait until the run's window is complete, resolve it, load it with Spark, and verify it.
 
@@ -85,21 +68,15 @@ def kafka_window_load(
     :param load: all other arguments of :class:`~airflow_kafka_offsets.operators.spark_submit.KafkaSparkSubmitOperator`.
     :raises ConfigurationError: when the pipeline has a ``topic_pattern`` and the group waits.
     """
-    refuse_of_pipeline(load)
-    refuse_unknown(load, kafka_window_load)
-    loaded = as_pipeline(pipeline, topics)
-    refuse_pattern(wait, loaded)
-    refuse_without_registry(load, loaded)
+    loaded = checked_pipeline(kafka_window_load, pipeline, topics, wait, load)
     window = {"pipeline": loaded} | given(start=start, end=end)
     waiting = given(allowed_lateness=allowed_lateness, idle=idle, idle_after=idle_after)
     resolving = given(on_future_record=on_future_record, split=split)
     proving = given(explain_gaps=explain_gaps, on_hole=on_hole, outlets=outlets)
     of_all: Any = dict(default_args or {})
-    group = KafkaWindowLoad(group_id=group_id, default_args=of_all)
+    group = KafkaLoadGroup(group_id=group_id, default_args=of_all)
     with group:
-        group.complete = (
-            KafkaWindowCompleteSensor(task_id="complete", deferrable=True, **window, **waiting) if wait else None
-        )
+        sensor = KafkaWindowCompleteSensor(task_id="complete", deferrable=True, **window, **waiting) if wait else None
         resolve = KafkaResolveWindowOperator(task_id="resolve", **window, **resolving)
-        group.load_what_is_pinned(group.complete, resolve, load, proving)
+        group.load_what_is_pinned(sensor, resolve, load, proving)
     return group

@@ -9,16 +9,15 @@ import sys
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from airflow_kafka_offsets.spark import Derived, FileSink, decode_text, pinned_window
+from airflow_kafka_offsets.spark import Derived, FileSink, pinned_window
 
+FLIGHT = "time_hour STRING, carrier STRING, distance INT"
 READABLE = "flight.time_hour IS NOT NULL AND flight.carrier IS NOT NULL"
 
 
 def parsed(records: DataFrame) -> DataFrame:
-    """The records, with their JSON fields in ``flight``; a field is null if the JSON lacks it, or isn't UTF-8."""
-    texts = decode_text(records.withColumn("text", F.col("value")), "text")
-    flight = F.from_json("text", "time_hour STRING, carrier STRING, distance INT")
-    return texts.withColumn("flight", flight).drop("text", "raw_text")
+    """The records, with their JSON fields in ``flight``; a field is null if the JSON lacks it."""
+    return records.withColumn("flight", F.from_json(F.col("value").cast("string"), FLIGHT))
 
 
 def per_hour(records: DataFrame) -> DataFrame:

@@ -23,7 +23,7 @@ from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.reader import FAST, exactly, reader_options
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.session.conf import RunConf
+from airflow_kafka_offsets.spark.session.conf import GIVEN_BACK, RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from dev import ROOT
 from dev.spark_packages import jars_of
@@ -88,7 +88,8 @@ def measure(who: str, address: str, topic: str, partitions: int, records: int, l
     builder = SparkSession.builder.master("local[2]").appName("memory").config("spark.jars", jars_of("connector"))
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")
-    spark = builder.config("spark.driver.memory", heap).getOrCreate()
+    given_back = GIVEN_BACK if who == "ours" else {}
+    spark = builder.config(map=dict(given_back)).config("spark.driver.memory", heap).getOrCreate()
     kafka = {"kafka.bootstrap.servers": address}
     with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": address}), timeout_s=30) as client:
         cluster_id = client.cluster_id()

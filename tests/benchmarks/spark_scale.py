@@ -16,7 +16,6 @@ from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.split_plan import split_plan
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.pipelines.resolver import Resolver
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
@@ -61,7 +60,7 @@ def _manifest(width: int) -> tuple[float, str]:
     """Seconds in total, and of each step in words."""
     start = snapshot(dict.fromkeys(range(width), 0), at_ms=INSTANT_MS)
     end = snapshot({n: 10_000 + n % 1_000 for n in range(width)}, at_ms=INSTANT_MS + HOUR_MS)
-    built, build_s = timed(lambda: Manifest.of("wide", "0" * 32, window_between(start, end)))
+    built, build_s = timed(lambda: Manifest.of("wide", "0" * 32, start, end))
     content, bytes_s = timed(built.to_bytes)
     sha256, hash_s = timed(lambda: built.sha256)
     read, read_s = timed(lambda: Manifest.from_bytes(content, sha256))

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.session.conf import RunConf
+from airflow_kafka_offsets.spark.session.conf import GIVEN_BACK, RunConf
 from dev import raw_client
 from dev.spark_packages import jars_of
 from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, Clusters, Topic, create, wait_for_leaders
@@ -28,7 +28,7 @@ def session() -> SparkSession:
     builder = builder.config("spark.jars", f"{jars_of('connector')},{jars_of('avro')}")
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")
-    return builder.config("spark.driver.memory", "2g").getOrCreate()
+    return builder.config(map=dict(GIVEN_BACK)).config("spark.driver.memory", "2g").getOrCreate()
 
 
 @cache

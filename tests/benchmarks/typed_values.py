@@ -27,8 +27,8 @@ from airflow_kafka_offsets.spark.load import Shaping
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
-from airflow_kafka_offsets.spark.values.formats import ValueFormat
-from airflow_kafka_offsets.spark.window.typed import decoders
+from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.spark.window.typed import decoders, topics_together
 from dev.schema_registry import SchemaRegistry
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.records import RECORD_BYTES, value
@@ -133,8 +133,8 @@ def _ours(folder: Path, manifest: Manifest, address: str, registry: str, form: A
     pinned, attempt = ledger.pinned(window), ledgers.begin(ledger, window)
     told = {"bytes_per_record": RECORD_BYTES, "registry": {"registry.url": registry}}
     opened = PinnedWindow.open(session(), RunConf(pinned.uri, pinned.sha256, attempt, kafka, **told))  # type: ignore[arg-type]
-    found = decoders(opened, {"value": ValueFormat(form)}, by_topic=False)
-    shaping = Shaping({"--value-format": found[""]}, "", with_headers=False)
+    table = TableLoad("o", value_format=form, flatten=True)
+    shaping = Shaping(table, decoders(opened, table.formats, {"": topics_together(opened)})[""])
     opened.write(shaping.rows(opened.read(includeHeaders="true")), FileSink(_table(folder)))
 
 

@@ -15,7 +15,7 @@ from threading import Timer
 from typing import Any, NoReturn
 
 from airflow_kafka_offsets.ledger import storage
-from airflow_kafka_offsets.ledger.storage import StoragePath
+from airflow_kafka_offsets.ledger.storage import LedgerPath
 
 CHANCE = 0.008
 """Probability of each kind of death, at each creation."""
@@ -36,7 +36,7 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
     """
     create, replace_file = storage._create, storage.replace_file
 
-    def create_or_die(path: StoragePath, content: bytes) -> None:
+    def create_or_die(path: LedgerPath, content: bytes) -> None:
         number = int(rng.random() / chance)
         fate = KINDS[number] if number < len(KINDS) else None
         if fate == "halfway through" and path.protocol == "s3":  # an object store writes files as a whole
@@ -55,7 +55,7 @@ def become_mortal(rng: random.Random, last_words: Callable[[str], object], chanc
         if fate is not None:
             die()
 
-    def replace_or_die(path: StoragePath, content: bytes) -> None:
+    def replace_or_die(path: LedgerPath, content: bytes) -> None:
         number = int(rng.random() / (_REPLACED_TIMES * chance))
         if number == 0:
             last_words(f"before {kind_of(path.path)}")

@@ -14,12 +14,12 @@ from typing import Protocol
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LedgerConflictError
-from airflow_kafka_offsets.ledger import corrections, file_lists
+from airflow_kafka_offsets.ledger import corrections, file_lists, load_decisions
 from airflow_kafka_offsets.ledger.counted import Counted, counted as counted_by
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.ledger.load_decisions import attempt_of, window_read_from
+from airflow_kafka_offsets.ledger.load_decisions import attempt_of
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -83,7 +83,7 @@ class Tasks:
     def _window(self) -> Window:
         """The task's window, as the task before this one has pinned it, or else resolved now."""
         if self._order.ref is not None:
-            return window_read_from(self._ledger.read(), self._name, self._order.ref.manifest)
+            return self._ledger.read().window(self._name, self._order.ref.manifest)
         level = IsolationLevel(self._place.isolation_level)
         resolver = Resolver(self._client, self._ledger, self._place.topics, level, "warn")
         if self._task.kind in (Kind.INCREMENT, Kind.RESTART):
@@ -101,7 +101,8 @@ class Tasks:
 
     def _reload(self) -> Said:
         window = self._window()
-        attempts.reload(self._ledger, [window.name], f"run{self._task.number}")
+        by = f"run{self._task.number}"
+        self._ledger.change(lambda state: load_decisions.reload(state, [window.name], by))
         return self._loaded(self._ledger.window(window.name), "again")
 
     def _loaded(self, window: Window, words: str = "") -> Said:
@@ -125,8 +126,8 @@ class Tasks:
 
     def _begun(self, window: Window) -> Attempted | Published:
         wanted, who = attempts.Wanted(self._ledger, window.name, window.manifest), {"task": self._task.number}
-        (begun,) = attempts.begin_each([wanted], lambda: nullcontext(self._client), who, "load_rest")
-        return loads.returned(begun)
+        begun = attempts.begin_each([wanted], lambda: nullcontext(self._client), who, "load_rest")
+        return loads.returned(begun[wanted])
 
     def _counted(self, begun: Attempted) -> Counted | None:
         """Have an attempt loaded. None if a later one was published meanwhile."""
@@ -159,7 +160,7 @@ class Tasks:
         return max(found, key=lambda each: each.verdict.proved)
 
     def _published(self, counted: Counted, words: str) -> str:
-        (stands,) = map(loads.returned, loads.publish_each(lambda: nullcontext(self._client), [counted]))
+        stands = loads.returned(loads.publish_each(lambda: nullcontext(self._client), {0: counted})[0])
         ours, details = counted.result, _details(stands)
         if (stands.attempt, stands.run) == (ours.attempt, ours.run):
             return f"published{', ' if words else ''}{words} {details}"

@@ -97,7 +97,7 @@ def test_the_driver_bundle_is_small_and_complete(tmp_path: object) -> None:
     package = "airflow_kafka_offsets"
     assert tops == {
         f"{package}/{name}"
-        for name in ("__init__.py", "compat", "errors.py", "ledger", "offsets", "public.py", "spark")
+        for name in ("__init__.py", "arguments.py", "compat", "errors.py", "ledger", "offsets", "public.py", "spark")
     }
     assert target.stat().st_size < 320_000
     assert airflow_kafka_offsets.__version__

@@ -30,8 +30,9 @@ from airflow_kafka_offsets.operators import verified_windows
 from airflow_kafka_offsets.operators.prepare_load import SparkCluster
 from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
 from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from airflow_kafka_offsets.submission.prepared_load import PreparedLoad
-from airflow_kafka_offsets.submission.table_load import TableLoad
 from airflow_kafka_offsets.submission.tries import load_report
 from dev import ROOT
 from tests.unit.test_docs import prose
@@ -142,7 +143,7 @@ class TestArguments:
         assert sections(page_of(kind))[kind.__name__].startswith(f"\n\n`{kind.__module__}`: ")
 
 
-@pytest.mark.parametrize("kind", [KafkaPipeline, SparkCluster, TableLoad], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [KafkaPipeline, SparkCluster, TableLoad, ValueFormat], ids=lambda kind: kind.__name__)
 def test_what_several_tasks_are_given_is_explained_like_their_arguments(kind: type) -> None:
     said = {name: each.default for name, each in rows(sections("operators.md")[kind.__name__]).items()}
     assert said == {name: shown(each) for name, each in inspect.signature(kind).parameters.items()}
@@ -255,7 +256,7 @@ def test_every_connection_key_and_setting_is_on_the_page() -> None:
 
 def test_the_ready_made_load_takes_the_arguments_of_a_table_load_as_options() -> None:
     """So that the page need not explain them twice; dead letters are a value of ``--bad-records``."""
-    source = (ROOT / "airflow_kafka_offsets" / "spark" / "load.py").read_text(encoding="utf-8")
+    source = (ROOT / "airflow_kafka_offsets" / "spark" / "table_load.py").read_text(encoding="utf-8")
     taken = re.findall(r"add_argument\(\s*\"(--[a-z-]+)\"", source)
     named = {f"--{name.replace('_', '-')}" for name in inspect.signature(TableLoad).parameters}
     assert named - {"--dead-letters"} == set(taken)

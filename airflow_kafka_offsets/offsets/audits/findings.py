@@ -1,8 +1,5 @@
-"""Findings: where a table differs from what its topic's log holds, as ranges; and the rule that says so of each offset.
-
-The rule is here twice: in Python, which the tests hold against an oracle, and in Spark's SQL, which the tests hold
-against the Python.
-"""
+"""Findings: where a table differs from what its topic's log holds, as ranges; and the rule that says so of each offset,
+in Spark's SQL."""
 
 from __future__ import annotations
 
@@ -91,24 +88,6 @@ END"""
 :class:`Known`."""
 AMOUNT = "CASE WHEN `problem` = 'doubled' THEN `in_table` - 1 WHEN `problem` = 'foreign' THEN `in_table` ELSE 1 END"
 """How much that counts."""
-
-
-def problem_at(offset: int, in_log: int, in_table: int, known: Known) -> str | None:
-    """What is wrong at an offset; None if nothing is, or nobody can tell any more.
-
-    :param in_log: how many records the log has there: 0 or 1.
-    :param in_table: how many rows the table has.
-    """
-    if offset < known.log_start:
-        return Problem.DOUBLED if in_table > 1 else None
-    if not in_log:
-        if not known.compacted:
-            return Problem.FOREIGN if in_table else None
-        return Problem.DOUBLED if in_table > 1 else UNCONFIRMED if in_table else None
-    if not in_table:
-        is_late = known.written_to is not None and offset >= known.written_to
-        return Problem.NOT_YET if is_late else Problem.MISSING
-    return Problem.DOUBLED if in_table > 1 else None
 
 
 def problem_words(counts: Mapping[str, int]) -> str:

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContent,
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.proof.checksum import offset_sum
 from airflow_kafka_offsets.offsets.proof.derived_audit import derived_problems, derived_words, may_be_repeated
-from airflow_kafka_offsets.offsets.proof.left import left_of, pieces, span_of
+from airflow_kafka_offsets.offsets.proof.left import left_of, span_of
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, counted_twice, total_of
 from airflow_kafka_offsets.offsets.windows.kafka_source import source_problems, unknowable
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -77,11 +77,11 @@ def judge(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()
     """
     left = left_of(manifest, lost)
     span = span_of(left)
-    ranges, written = pieces(left), by_partition(result.written)
+    ranges, written = by_partition(left), by_partition(result.written)
     problems = [f"no offset of {each} is to be read" for each in sorted(written.keys() - ranges.keys())]
     if len(written) < len(result.written):
         problems.append("a partition's rows are counted twice")
-    judged = [_judge_partition(parts, written[key]) for key, parts in ranges.items() if key in written]
+    judged = [_judge_partition(each, written[key]) for key, each in ranges.items() if key in written]
     problems.extend(problem for problem in judged if problem)
     if manifest.sha256 != result.manifest_sha256:
         problems.append(f"the run used another manifest ({result.manifest_sha256})")
@@ -110,32 +110,23 @@ def judge(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()
 def every_offset_once(left: Collection[LogRange], written: Iterable[PartitionTally]) -> bool:
     """Whether there are as many rows as offsets are left of a window, and their sums don't show that an offset occurs
     twice."""
-    rows, ranges = by_partition(written), pieces(left)
+    rows, ranges = by_partition(written), by_partition(left)
     return rows.keys() == ranges.keys() and all(
-        rows[key].count == span_of(parts) and _judge_partition(parts, rows[key]) is None
-        for key, parts in ranges.items()
+        rows[key].count == each.span and _judge_partition(each, rows[key]) is None for key, each in ranges.items()
     )
 
 
-def _judge_partition(parts: Sequence[LogRange], tally: PartitionTally) -> str | None:
-    """What is wrong with one partition's rows, if anything: they are outside its ranges, or there are too many."""
-    name, start, end = TopicPartition.of(tally), parts[0].start_offset, parts[-1].end_offset
+def _judge_partition(whole: LogRange, tally: PartitionTally) -> str | None:
+    """What is wrong with one partition's rows, if anything: they are outside its range, or there are too many."""
+    name, start, end = TopicPartition.of(tally), whole.start_offset, whole.end_offset
     if tally.min_offset < start or tally.max_offset >= end:
         return f"{name} holds offsets {tally.min_offset} to {tally.max_offset}, outside [{start}, {end})"
-    between = list(_between(parts, tally.min_offset, tally.max_offset + 1))
-    if tally.count > span_of(between):
-        return f"{name} holds {tally.count} rows for {span_of(between)} offsets"
-    if tally.count == span_of(between) and tally.offset_sum != sum(map(offset_sum, between)):
+    between = whole._replace(start_offset=tally.min_offset, end_offset=tally.max_offset + 1)
+    if tally.count > between.span:
+        return f"{name} holds {tally.count} rows for {between.span} offsets"
+    if tally.count == between.span and tally.offset_sum != offset_sum(between):
         return f"{name} holds the right number of rows, but not each offset once"
     return None
-
-
-def _between(parts: Iterable[LogRange], start: int, end: int) -> Iterator[LogRange]:
-    """What ranges have between two offsets."""
-    for each in parts:
-        found = each._replace(start_offset=max(start, each.start_offset), end_offset=min(end, each.end_offset))
-        if found.span > 0:
-            yield found
 
 
 KEEP_EVERY_RECORD = (
@@ -240,7 +231,7 @@ def _shortfall(manifest: Manifest, left: Sequence[LogRange], result: RunResult) 
 def _not_once(left: Iterable[LogRange], result: RunResult) -> Iterator[str]:
     """Partitions with too few or too many rows, when every offset must have one."""
     rows = {TopicPartition.of(tally): tally.count for tally in result.written}
-    more = {key: (rows.get(key, 0) - span_of(parts), span_of(parts)) for key, parts in pieces(left).items()}
+    more = {key: (rows.get(key, 0) - each.span, each.span) for key, each in by_partition(left).items()}
     lacking = [f"{name} lacks {-count} of {span} rows" for name, (count, span) in more.items() if count < 0]
     doubled = [f"{name} has {count} more rows than offsets" for name, (count, _) in more.items() if count > 0]
     if lacking:
@@ -272,13 +263,9 @@ def _gaps_not_allowed(manifest: Manifest, left: Iterable[LogRange], result: RunR
 
 
 def ranges_with_gaps(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()) -> list[LogRange]:
-    """The ranges with fewer rows than offsets, one for each partition: only these need an explanation."""
+    """The ranges with fewer rows than offsets: only these need an explanation."""
     rows = {TopicPartition.of(tally): tally.count for tally in result.written}
-    return [
-        parts[0]._replace(end_offset=parts[-1].end_offset)
-        for key, parts in pieces(left_of(manifest, lost)).items()
-        if rows.get(key, 0) < span_of(parts)
-    ]
+    return [each for each in left_of(manifest, lost) if rows.get(TopicPartition.of(each), 0) < each.span]
 
 
 def explain(result: RunResult, contents: LogContents, compacted: Collection[str]) -> tuple[GapCauses, tuple[str, ...]]:

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.proof.left import pieces
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, total_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
@@ -92,7 +91,7 @@ def offset_sum(offsets: LogRange) -> int:
 def every_offset(manifest: Manifest, left: Iterable[LogRange]) -> tuple[PartitionTally, ...]:
     """What a complete output holds: each offset that is left of a window, once."""
     checksum = Checksum.of(manifest)
-    return tuple(map(checksum.every_offset, pieces(left).values()))
+    return tuple(checksum.every_offset([each]) for each in left)
 
 
 def complete(manifest: Manifest, left: Iterable[LogRange]) -> Tally:

@@ -1,14 +1,11 @@
 """What one driver of an attempt notes besides its counts: why it failed, and which Spark application it is.
 
 A failure note is shown to people, and decides one thing: whether a retry makes sense, by the name of a class in
-``errors.py``. The application's note is signed with a key that the operator creates for the attempt and passes to the
-driver outside the ledger: anyone who may write to the ledger can put a note there, but can't sign it.
+``errors.py``. Neither is trusted further than that: whoever may write to the ledger can put a note there.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import re
 from collections.abc import Mapping
@@ -109,42 +106,29 @@ class SparkApplication:
     """The Spark application of one driver of an attempt.
 
     :param id: Spark's own id for it.
-    :param ui: address of its UI while it runs; None when it has none, or the note isn't signed.
+    :param ui: address of its UI while it runs; None when it has none, or that is no page of the web.
     """
 
     id: str
     ui: str | None
 
-    def to_json(self, attempt: int, run: str, key: str | None) -> dict[str, Any]:
-        """The note as JSON.
-
-        :param run: the driver's own name.
-        :param key: the key that signs it; None when no operator submitted the driver.
-        """
-        signature = None if key is None else _signature(key, attempt, run, self.id, self.ui)
-        return {"application_id": self.id, "ui": self.ui, "signature": signature}
+    def to_json(self) -> dict[str, Any]:
+        """The note as JSON."""
+        return {"application_id": self.id, "ui": self.ui}
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any], attempt: int, run: str, key: str | None) -> SparkApplication:
+    def from_json(cls, fields: Mapping[str, Any]) -> SparkApplication:
         """Read the note.
 
-        :param run: the driver's own name, which is that of the file.
-        :param key: the key that the driver was given; None when that is no longer known.
         :raises LedgerCorruptError: when it isn't such a note.
         """
         try:
-            found, ui, signature = str(fields["application_id"]), fields["ui"], fields.get("signature")
+            found, ui = str(fields["application_id"]), fields["ui"]
         except KeyError as error:
             raise LedgerCorruptError(f"It doesn't name {error}.") from error
         if not _ID.fullmatch(found):
             raise LedgerCorruptError(f"{found!r} is not the id of a Spark application.")
-        signed = key is not None and hmac.compare_digest(_signature(key, attempt, run, found, ui), str(signature))
-        return cls(found, str(ui) if signed and _is_address(ui) else None)
-
-
-def _signature(key: str, attempt: int, run: str, application_id: str, ui: object) -> str:
-    text = "\n".join((str(attempt), run, application_id, str(ui)))
-    return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
+        return cls(found, str(ui) if _is_address(ui) else None)
 
 
 def _is_address(ui: object) -> bool:

@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeVar
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 
 NO_SINK = "none"
@@ -104,6 +103,31 @@ class OutputRows:
         """The inverse of its JSON within a result's."""
         job = fields["job"] and JobCounts(fields["job"]["made"], Tally(**fields["job"]["read"]))
         return cls(**{**fields, "job": job, "files": tuple(str(file) for file in fields["files"])})
+
+
+@dataclass(frozen=True, slots=True)
+class UsedSchemas:
+    """The registered schemas that decoded a window's keys or values: loading it again reads the same way.
+
+    :param column: ``key`` or ``value``.
+    :param kind: ``AVRO``, ``JSON`` or ``PROTOBUF``.
+    :param subjects: the registry's subjects.
+    :param reader: id of the schema whose type the column has.
+    :param hashes: by id, the sha256 of each schema that records could be written with.
+    """
+
+    column: str
+    kind: str
+    subjects: tuple[str, ...]
+    reader: int
+    hashes: Mapping[str, str]
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Read it from a result. Raises KeyError, TypeError or ValueError when it is something else."""
+        subjects = tuple(str(subject) for subject in fields["subjects"])
+        hashes = {str(int(number)): str(sha256) for number, sha256 in dict(fields["hashes"]).items()}
+        return cls(str(fields["column"]), str(fields["kind"]), subjects, int(fields["reader"]), hashes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition, by_partition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot
-from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_other_source
-from airflow_kafka_offsets.offsets.windows.truncation import refuse_shorter_logs, refuse_truncated_commits
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
+from airflow_kafka_offsets.offsets.windows.truncation import RESTART, refuse_shorter, refuse_truncated_commits, seen_in
 
 Boundaries = Mapping[TopicPartition, Boundary]
 
@@ -156,11 +156,11 @@ def clamp(
         if neighbour is not None:
             with _proved_by(neighbour, newer):
                 _refuse_outdated(neighbour, snapshot)
-                refuse_other_source(neighbour, snapshot)
+                check_topics(neighbour, snapshot.cluster_id, snapshot.topics, all_there=False)
     if before is not None:
         with _proved_by(before, newer):
             refuse_dropped_topics(before, snapshot.topics)
-            refuse_shorter_logs(before, snapshot)
+            _refuse_shorter_logs(before, snapshot)
     lowest, highest = ({} if each is None else each.boundaries for each in (before, after))
     boundaries = {
         key: _clamp_one(boundary, lowest.get(key), highest.get(key))
@@ -174,6 +174,14 @@ def clamp(
         if counts[topic]
     }
     return replace(snapshot, topics=topics, boundaries=boundaries)
+
+
+def _refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
+    """Refuse logs that end before their offset in an earlier snapshot. If their new boundaries were clamped to it, the
+    records that the log takes until it gets there would be in no window."""
+    ends = {key: each.high_watermark for key, each in fresh.boundaries.items()}
+    epochs = {key: each.ends_leader_epoch for key, each in fresh.boundaries.items()}
+    refuse_shorter(before.title, seen_in(before), ends, lambda *key: epochs[TopicPartition(*key)], RESTART)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError, shorten
+from airflow_kafka_offsets.errors import TopicChangedError, shorten
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnds, LogExtents
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
@@ -21,12 +21,9 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.offsets.windows.topic_identity import is_another
-from airflow_kafka_offsets.offsets.windows.truncation import (
-    refuse_later_epochs,
-    seen_in,
-    truncated_below,
-    unknown_truncations,
-)
+from airflow_kafka_offsets.offsets.windows.truncation import NewestEpoch, refuse_rewritten, refuse_shorter, seen_in
+
+_PIN_AGAIN = "Clear the task that pinned the offset, and this one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,49 +132,25 @@ class FixedOffsets:
                 )
 
     def refuse_truncated(self, extents: LogExtents) -> None:
-        """Check that no log ends before its offset.
+        """Check that no log ends before its offset: see :func:`.refuse_shorter`.
 
         :param extents: the logs as they are now, without errors.
-        :raises OffsetsError: when one does according to an older leader than the offset's. This passes.
-        :raises LogTruncatedError: naming a partition whose log does.
         """
         ends = {TopicPartition.of(log): log.high_watermark or 0 for log in extents}
-        short = [place for place in self.seen if ends.get(TopicPartition.of(place), place.offset) < place.offset]
-        refuse_later_epochs(short, extents.leader_epoch)
-        if short:
-            place = short[0]
-            partition = TopicPartition.of(place)
-            raise LogTruncatedError(
-                f"{partition} now ends at {ends[partition]}, before offset {place.offset} of {self.source}: the log "
-                "was truncated. Clear the task that pinned the offset, and this one.",
-                topic=place.topic,
-            )
+        refuse_shorter(self.source, self.seen, ends, extents.leader_epoch, _PIN_AGAIN)
 
-    def refuse_truncated_below(self, ends: EpochEnds) -> None:
-        """Check that no log was truncated below its offset, even if it has grown past it since (S15).
-
-        :param ends: where the leader epochs of the offsets end, as far as is known.
-        :raises LogTruncatedError: naming the partitions, and where their logs were truncated.
-        """
-        truncated = truncated_below(self.seen, ends)
-        if truncated:
-            raise LogTruncatedError(
-                f"Logs were truncated after {self.source}, and have grown past it since: "
-                f"{shorten(truncated.values())}. A replica that was behind leads now (unclean leader election): "
-                "the offsets in between hold other records. Clear the task that pinned them, and this one.",
-                topic=min(truncated).topic,
-            )
-
-    def unknowable(self, ends: EpochEnds) -> list[str]:
+    def unknowable(self, ends: EpochEnds, leader_epoch: NewestEpoch) -> list[str]:
         """What nobody can tell about whether the logs are still the ones that the offsets belong to, in words. Mostly
         empty with brokers of Kafka 2.8 or later; always empty for offsets that were written by hand.
 
-        :param ends: as in :meth:`refuse_truncated_below`.
+        :param ends: where the leader epochs of the offsets end, as far as is known.
+        :param leader_epoch: gives the newest epoch of a partition's log; None when unknown.
+        :raises: as :func:`.refuse_rewritten`, if they are known not to be.
         """
+        unknown = refuse_rewritten(self.source, self.seen, ends, leader_epoch, _PIN_AGAIN)
         if self.cluster_id is None:
             return []
         found = [f"the id of {topic}" for topic, topic_id in self.topic_ids if topic_id is None]
-        unknown = list(unknown_truncations(self.seen, ends))
         return found + ([f"whether logs were truncated since: {shorten(unknown)}"] if unknown else [])
 
     def on(self, topics: Collection[str]) -> Self:

@@ -16,9 +16,9 @@ from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.ledger_names import LEDGER_ID, PIPELINE_NAME, is_window
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, OffsetWindow
-from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Evidence
+from airflow_kafka_offsets.offsets.windows.ledger_names import LEDGER_ID, PIPELINE_NAME, is_window, window_id
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, ranges_between
+from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, Evidence, OffsetSnapshot
 
 FORMAT = 3
 
@@ -68,19 +68,18 @@ class Manifest:
         return tuple(each for each in self.ranges if each.span)
 
     @classmethod
-    def of(cls, pipeline: str, ledger_id: str, window: OffsetWindow) -> Self:
-        """The manifest of a window between two stored snapshots."""
-        start, end = window.start, window.end
+    def of(cls, pipeline: str, ledger_id: str, start: OffsetSnapshot, end: OffsetSnapshot) -> Self:
+        """The manifest of a window between two stored snapshots. Raises as :func:`.ranges_between`."""
         return cls(
             pipeline=pipeline,
             ledger_id=ledger_id,
-            window=window.id,
+            window=window_id(start.timestamp_ms, end.timestamp_ms),
             start_ms=start.timestamp_ms,
             end_ms=end.timestamp_ms,
             cluster_id=end.cluster_id,
             isolation_level=end.isolation_level,
             topics=end.topics,
-            ranges=window.ranges,
+            ranges=ranges_between(start, end),
             timed=start.as_of.kind is end.as_of.kind is AsOfKind.INSTANT,
         )
 

@@ -1,4 +1,4 @@
-"""Windows: two snapshots of the same topics, ``[start, end)``, and the exact range of offsets between them."""
+"""The ranges of a window: the exact offsets between two snapshots of the same topics, ``[start, end)``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_kafka_offsets.offsets.answers.logs import Producers, holder_text
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import Boundary, Evidence, OffsetSnapshot, snapshot_warnings
-from airflow_kafka_offsets.offsets.windows.topic_identity import refuse_other_source
+from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +46,8 @@ class OffsetRange:
         return self.end_offset - self.start_offset
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetWindow:
-    """Two snapshots, and the range between them for each partition of the later one, in order, including empty ones."""
-
-    start: OffsetSnapshot
-    end: OffsetSnapshot
-    ranges: tuple[OffsetRange, ...]
-
-    @property
-    def id(self) -> str:
-        return window_id(self.start.timestamp_ms, self.end.timestamp_ms)
-
-
-def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> OffsetWindow:
-    """The window from one snapshot to a later one.
+def ranges_between(start: OffsetSnapshot, end: OffsetSnapshot) -> tuple[OffsetRange, ...]:
+    """The range from one snapshot to a later one for each partition of the later one, in order, including empty ones.
 
     A partition that the start snapshot lacks begins at offset 0 if its topic isn't new, as all its records came after
     the start; or else at the log start recorded in the end snapshot (S17, E23).
@@ -74,15 +61,14 @@ def window_between(start: OffsetSnapshot, end: OffsetSnapshot) -> OffsetWindow:
         raise ConfigurationError(
             f"The snapshots differ in isolation level: {start.isolation_level} and {end.isolation_level}."
         )
-    refuse_other_source(start, end)
+    check_topics(start, end.cluster_id, end.topics, all_there=False)
     gone = sorted(start.boundaries.keys() - end.boundaries.keys())
     if gone:
         raise TopicChangedError(f"{gone[0]} is in {start.title}, but not in the one as of {end.as_of}.")
-    ranges = tuple(
+    return tuple(
         _range(start.boundaries.get(key), boundary, 0 if key.topic in start.topics else boundary.log_start_offset)
         for key, boundary in sorted(end.boundaries.items())
     )
-    return OffsetWindow(start, end, ranges)
 
 
 def _range(start: Boundary | None, end: Boundary, beginning: int) -> OffsetRange:

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from airflow_kafka_offsets.errors import TopicChangedError
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
-from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
 class Resolved(Protocol):
@@ -47,54 +46,28 @@ def topic_change(known: TopicFacts, now: TopicFacts | None) -> str | None:
     return None
 
 
-def check_topics(pinned: Resolved, cluster_id: str, topics: Mapping[str, TopicFacts]) -> None:
-    """Refuse a window or snapshot whose topics are no longer the ones that were pinned.
+def check_topics(known: Resolved, cluster_id: str, topics: Mapping[str, TopicFacts], *, all_there: bool = True) -> None:
+    """Refuse a window or snapshot whose topics are no longer the ones that it was resolved on. Asked before anything
+    about logs: one of a topic that was re-created may seem truncated.
 
     :param cluster_id: the cluster that the connection reaches now.
-    :param topics: what that cluster says about the topics now; missing topics are absent.
-    :raises TopicChangedError: when it is another cluster, or a topic is missing or was re-created (S16).
+    :param topics: what that cluster says about the topics now.
+    :param all_there: whether a topic that isn't among these is missing on the cluster.
+    :raises TopicChangedError: when it is another cluster, or a topic is missing or was re-created (E24, S16).
     """
-    what = pinned.title
-    if cluster_id != pinned.cluster_id:
+    if cluster_id != known.cluster_id:
         raise TopicChangedError(
-            f"{what[0].upper()}{what[1:]} was resolved on cluster {pinned.cluster_id}, but the connection reaches "
-            f"{cluster_id}. Nothing was done."
+            f"{known.title[0].upper()}{known.title[1:]} was resolved on cluster {known.cluster_id}, but the connection "
+            f"reaches {cluster_id}. Nothing was done. Use the right connection; or, if this cluster has taken the "
+            "other one's place, run kafka-offsets ledger restart for the pipeline."
         )
-    for topic, facts in sorted(pinned.topics.items()):
-        change = topic_change(facts, topics.get(topic))
+    for topic, facts in sorted(known.topics.items()):
+        change = topic_change(facts, topics.get(topic)) if all_there or topic in topics else None
         if change is not None:
             raise TopicChangedError(
-                f"Since {what} was resolved, {change}: its offsets belong to other records. Nothing was done.",
-                topic=topic,
-            )
-
-
-def refuse_other_source(known: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    """Refuse topics that are no longer the ones that were stored.
-
-    :raises TopicChangedError: when it is another cluster; and as :func:`refuse_recreated`.
-    """
-    if known.cluster_id != fresh.cluster_id:
-        raise TopicChangedError(
-            f"The ledger belongs to cluster {known.cluster_id}, but the connection reaches {fresh.cluster_id}. "
-            "Use the right connection; or, if this cluster has taken the other one's place, run kafka-offsets ledger "
-            "restart for the pipeline."
-        )
-    refuse_recreated(known.topics, fresh.topics)
-
-
-def refuse_recreated(known: Mapping[str, TopicFacts], fresh: Mapping[str, TopicFacts]) -> None:
-    """Refuse topics that were re-created since they were stored (E24, S16). A log of theirs may seem truncated.
-
-    :raises TopicChangedError: when a topic has another id, or partitions are gone.
-    """
-    for topic in sorted(known.keys() & fresh.keys()):
-        change = topic_change(known[topic], fresh[topic])
-        if change is not None:
-            raise TopicChangedError(
-                f"{change[0].upper()}{change[1:]}. Offsets of the old topic mean nothing in the new one. Run "
-                "kafka-offsets ledger restart for the pipeline: its windows stay as they are, and the next one begins "
-                "the new topic.",
+                f"{change[0].upper()}{change[1:]} since {known.title} was resolved: its offsets belong to other "
+                "records. Nothing was done. Run kafka-offsets ledger restart for the pipeline: its windows stay as "
+                "they are, and the next one begins the new topic.",
                 topic=topic,
             )
 

@@ -7,7 +7,8 @@ module interprets where leader epochs end; it doesn't ask Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError, shorten
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets
@@ -25,6 +26,8 @@ _PIN_AGAIN = (
     "the tasks that wait for what was pinned"
 )
 """What to do when a log is at a lower epoch than a pinned offset for good."""
+
+NewestEpoch: TypeAlias = Callable[[str, int], int | None]
 
 
 def seen_in(snapshot: OffsetSnapshot) -> list[SeenOffset]:
@@ -55,20 +58,63 @@ def refuse_unanswered(ends: EpochEnds) -> None:
         raise OffsetsError(asked, failures)
 
 
-def of_unknown_epochs(seen: Iterable[SeenOffset], ends: EpochEnds) -> list[SeenOffset]:
-    """The offsets whose leader doesn't know their epoch."""
-    found = ((place, ends.lookup(place.topic, place.partition)) for place in seen)
-    return [place for place, end in found if end is not None and end.error is None and end.end_offset is None]
+def refuse_rewritten(
+    what: str, seen: Sequence[SeenOffset], ends: EpochEnds, leader_epoch: NewestEpoch, way: str
+) -> list[str]:
+    """Refuse logs that were truncated below an offset, even if they have grown past it since (S15).
 
-
-def refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: Callable[[str, int], int | None]) -> None:
-    """Refuse logs that are at a lower epoch than an offset: within a log, epochs never go backwards. A log without
-    epochs proves nothing.
-
-    :param seen: offsets from :func:`of_unknown_epochs`.
+    :param what: what has the offsets, in words.
+    :param ends: where the leader epochs of the offsets end, as far as is known.
     :param leader_epoch: gives the newest epoch of a partition's log; None when unknown.
-    :raises OffsetsError: naming the partitions; a retry may succeed.
+    :param way: what to do.
+    :returns: the partitions for which nobody can tell, and why, in words.
+    :raises LogTruncatedError: naming the partitions, and where their logs were truncated.
+    :raises OffsetsError: when a leader can't be asked, or a log is at a lower epoch than its offset.
     """
+    truncated = truncated_below(seen, ends)
+    if truncated:
+        raise LogTruncatedError(
+            f"Logs were truncated after {what}, and hold other records now: {shorten(truncated.values())}. A replica "
+            f"that was behind leads now (unclean leader election). {way}",
+            topic=min(truncated).topic,
+        )
+    refuse_unanswered(ends)
+    found = ((place, ends.lookup(place.topic, place.partition)) for place in seen)
+    strange = [place for place, end in found if end is not None and end.error is None and end.end_offset is None]
+    _refuse_later_epochs(strange, leader_epoch)
+    return list(_unknown_truncations(seen, ends))
+
+
+def refuse_shorter(
+    what: str, seen: Iterable[SeenOffset], ends: Mapping[TopicPartition, int], leader_epoch: NewestEpoch, way: str
+) -> None:
+    """Refuse logs that end before an offset (S15). Without truncation, a log that is asked later never ends earlier,
+    not even during a leader change (KIP-207). One exception: a leader that is cut off from the controller keeps
+    reporting its own log, without knowing its successor or the records since.
+
+    :param what: what has the offsets, in words.
+    :param ends: where logs end now.
+    :param leader_epoch: gives the epoch of the leader that says so; None when unknown.
+    :param way: what to do.
+    :raises OffsetsError: when an older leader answered than the offset's: that proves nothing, and passes.
+    :raises LogTruncatedError: naming the partitions, and where their logs end.
+    """
+    short = [place for place in seen if ends.get(TopicPartition.of(place), place.offset) < place.offset]
+    _refuse_later_epochs(short, leader_epoch)
+    if short:
+        found = (
+            f"{(key := TopicPartition.of(each))} now ends at {ends[key]}, before offset {each.offset}" for each in short
+        )
+        raise LogTruncatedError(
+            f"{shorten(found)} of {what}: the log was truncated. A replica that was behind leads now (unclean leader "
+            f"election), and gives new records the same offsets. {way}",
+            topic=short[0].topic,
+        )
+
+
+def _refuse_later_epochs(seen: Iterable[SeenOffset], leader_epoch: NewestEpoch) -> None:
+    """Refuse logs that are at a lower epoch than an offset: within a log, epochs never go backwards. A log without
+    epochs proves nothing."""
     later = [
         (
             f"{place.topic}-{place.partition}",
@@ -101,12 +147,9 @@ def of_another_log(seen: str, leader_epoch: int, way: str) -> ResponseError:
     )
 
 
-def unknown_truncations(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
+def _unknown_truncations(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator[str]:
     """The partitions for which nobody knows whether their log was truncated, and why. Below offset 0 there is nothing
-    to truncate.
-
-    :param ends: with no errors other than those that :func:`refuse_unanswered` accepts.
-    """
+    to truncate."""
     for place in seen:
         if place.offset == 0:
             continue
@@ -118,36 +161,6 @@ def unknown_truncations(seen: Iterable[SeenOffset], ends: EpochEnds) -> Iterator
             yield f"{key} ({UNTOLD[end.error.name]})"
         elif end.end_offset is None:
             yield f"{key} (its leader doesn't know epoch {place.leader_epoch})"
-
-
-def refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    """Refuse logs that end before their offset in an earlier snapshot (S15).
-
-    If their new boundaries were clamped to that offset, records that the log takes until it gets there would be in no
-    window. Without truncation, a log that is asked later never ends earlier, not even during a leader change (KIP-207).
-    One exception: a leader that is cut off from the controller keeps reporting its own log, without knowing its
-    successor or the records since.
-
-    :raises OffsetsError: when an older leader answered than the snapshot's: that proves nothing, and passes.
-    :raises LogTruncatedError: naming the partitions, and where their logs end.
-    """
-    shorter = {
-        key: (old, boundary)
-        for key, boundary in sorted(fresh.boundaries.items())
-        if (old := before.boundaries.get(key)) is not None and old.offset > boundary.high_watermark
-    }
-    seen = [SeenOffset(*key, old.offset, old.leader_epoch) for key, (old, _) in shorter.items()]
-    refuse_later_epochs(seen, lambda *key: shorter[TopicPartition(*key)][1].ends_leader_epoch)
-    truncated = [
-        f"{key} was at {old.offset}, but its log now ends at {boundary.high_watermark}"
-        for key, (old, boundary) in shorter.items()
-    ]
-    if truncated:
-        raise LogTruncatedError(
-            f"Logs were truncated after {before.title}: {shorten(truncated)}. A replica that was "
-            "behind leads now (unclean leader election), and assigns new records offsets that existing "
-            f"windows already cover. Nothing was stored. {RESTART}"
-        )
 
 
 def refuse_truncated_commits(commits: CommittedOffsets, group: str, way: str = "") -> None:

@@ -1,6 +1,5 @@
 // The elements from which all parts of the page are made. Text is always set as text, never as HTML.
 import { lookOf, markOf } from "./states.js";
-import { kept } from "./asking.js";
 
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -19,12 +18,10 @@ export function svg(tag, attributes, ...children) {
   return element;
 }
 
-// Offsets may be text or BigInts. A number that may not be exact is shown with "about".
+// What a browser's numbers can't hold is text or a BigInt.
 export function number(value) {
   if (value === null || value === undefined) return "unknown";
-  if (typeof value === "string") return BigInt(value).toLocaleString("en");
-  const about = typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER ? "about " : "";
-  return about + value.toLocaleString("en");
+  return (typeof value === "string" ? BigInt(value) : value).toLocaleString("en");
 }
 export const DAY = 86400000;
 export const time = (iso) => iso.replace("T", " ").replace(/\.000Z$/, "Z").replace(/(:\d\d):00Z$/, "$1").replace("Z", "");
@@ -85,16 +82,16 @@ export function facts(pairs, className = "") {
 
 export const note = (...words) => make("p", { className: "note" }, ...words);
 export const bad = (...words) => make("span", { className: "bad" }, ...words);
+export const failureWords = ({ error, why, helps }) => [bad(why), ` (${error}). ${helps}.`];
 export const lostCell = (lost) => (lost ? bad(number(lost)) : "0");
 export const alertNote = (error) => make("p", { className: "bad", role: "alert" }, error.message);
 
-// Links into Airflow; plain text in a file, which has no Airflow around it.
-export const dagLink = (dagId) => (kept ? dagId : make("a", { href: `../dags/${encodeURIComponent(dagId)}` }, dagId));
+// Links into Airflow.
+export const dagLink = (dagId) => make("a", { href: `../dags/${encodeURIComponent(dagId)}` }, dagId);
 
 export function runLink(run) {
   if (!run.dag_id || !run.run_id) return null;
   const part = encodeURIComponent, words = `${run.dag_id}, run ${run.run_id}${run.task_id ? `, task ${run.task_id}` : ""}`;
-  if (kept) return words;
   const task = run.task_id ? `/tasks/${part(run.task_id)}` : "";
   return make("a", { href: `../dags/${part(run.dag_id)}/runs/${part(run.run_id)}${task}` }, words);
 }
@@ -102,6 +99,5 @@ export function runLink(run) {
 // How old an answer is.
 export function showAge(answer) {
   const seconds = answer.read_ms ? Math.max(0, Math.round((answer.now_ms - answer.read_ms) / 1000)) : 0;
-  const when = kept ? `as of ${time(`${new Date(answer.now_ms).toISOString().slice(0, 19)}Z`)}` : `read ${plural(seconds, "second")} ago`;
-  document.getElementById("age").textContent = `${when}, times in UTC`;
+  document.getElementById("age").textContent = `read ${plural(seconds, "second")} ago, times in UTC`;
 }

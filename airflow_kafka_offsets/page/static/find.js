@@ -1,6 +1,6 @@
 // Where a record is, by its partition and offset. The query is in the hash.
 import { ask } from "./asking.js";
-import { badge, facts, hash, make, number, runLink, timeOf, windowLink } from "./elements.js";
+import { badge, facts, failureWords, hash, make, number, runLink, timeOf, windowLink } from "./elements.js";
 
 // An offset can be pasted as this page shows it.
 const pasted = (name, text) => (name === "offset" ? text.replace(/[\s,]/g, "") : text);
@@ -33,7 +33,8 @@ function placePart(pipeline, place) {
   const windows = [place.window, place.earlier, place.later].filter(Boolean);
   return [make("p", {}, badge(MARKS[place.where] ?? place.state, WHERE[place.where](place))),
     facts([["Window", make("span", {}, ...windows.flatMap((each, at) => [at ? ", " : "", windowLink(pipeline, each)]))],
-      ["State", place.state], ["Loaded by", runLink(place) ?? place.by_hand], ["Attempt", place.attempt], ["Output", place.output], ["Audits", place.audits]])];
+      ["State", place.state], [place.state === "failed" ? "Tried by" : "Loaded by", runLink(place) ?? place.by_hand], ["Attempt", place.attempt],
+      ["Why it failed", place.failure && make("span", {}, ...failureWords(place.failure))], ["Output", place.output], ["Audits", place.audits]])];
 }
 
 export async function foundRecord(pipeline, question) {

@@ -54,10 +54,14 @@ export function lateCell(row, schedules, now) {
   if (late === null) return "no window yet";
   if (late.isLate) return [bad(duration(late.ms)), make("div", { className: "note" }, row.next.window === null ? `since ${timeAt(late.due)}` : timeOf(row.next.window)),
     ...pausedDags(row, schedules).map((dagId) => make("div", { className: "note" }, `${dagId} is paused`))];
-  return dueText(late);
+  return dueText(late, row);
 }
 
-export const dueText = (late) => (late.ms > 0 ? "no; due now" : `no; next due in ${duration(-late.ms)}`);
+// Before the first publication, nobody knows how long one usually takes.
+export function dueText(late, { published, next }) {
+  if (published === null && next.window !== null) return `nothing published yet: ${NEXT_IS[next.state] ?? next.state}`;
+  return late.ms > 0 ? "no; due now" : `no; next due in ${duration(-late.ms)}`;
+}
 
 // ---- retention
 

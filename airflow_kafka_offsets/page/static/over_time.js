@@ -1,5 +1,5 @@
 // One topic over time: the chart, how fast the topic grows, what isn't loaded, and how long Kafka keeps it.
-import { ask, kept } from "./asking.js";
+import { ask } from "./asking.js";
 import { duration, facts, hash, make, note, number, perSecond, plural, timeAt } from "./elements.js";
 import { retentionOf } from "./lateness.js";
 import { seenInTime } from "./moments.js";
@@ -16,11 +16,6 @@ function paceFacts(points) {
   const ten = delays.slice(-10).sort((one, other) => one - other), usual = ten[Math.floor(ten.length / 2)];
   return [["Written lately", perSecond(BigInt(last.log_end) - BigInt(before.log_end), ms)],
     ["Newest instant", ten.length ? `looked up ${duration(newest)} after it had passed; usually it takes ${duration(usual)}` : null]];
-}
-
-// The offsets from the last published window's end to the log end that was last seen.
-function lagText(lag) {
-  return lag === null ? null : `${plural(BigInt(lag.offsets), "offset")} after the last published window, which had ended ${duration(lag.behind_ms)} before`;
 }
 
 function queryOf(topic, question) {
@@ -55,10 +50,9 @@ export async function timePanel(pipeline, overview, topic, question) {
   return make("section", { className: "panel wide", tabIndex: -1, ariaLabel: "Offsets over time" },
     make("h1", {}, answer.partition === null ? `${topic}: offsets over time, the sum of ${plural(answer.partitions, "partition")}`
       : `${topic}-${answer.partition}: offsets over time`),
-    make("p", {}, make("a", { href: hash("p", pipeline) }, `Back to ${pipeline}`)), kept ? null : choices(pipeline, topic, answer, question),
+    make("p", {}, make("a", { href: hash("p", pipeline) }, `Back to ${pipeline}`)), choices(pipeline, topic, answer, question),
     facts([["Log end", `${number(last.log_end)}, seen ${timeAt(last.resolved_at_ms)}`],
-      ["Behind at that time", lagText(answer.lag)],
-      ["Not loaded at that time", last.unloaded === null ? null : `${plural(BigInt(last.unloaded), "offset")} in no published window, including holes and failed loads`],
+      ["Not loaded at that time", last.unloaded === null ? null : `${plural(BigInt(last.unloaded), "offset")} in no published window, including holes and failed loads; the newest loaded one had ended ${duration(last.behind_ms)} before`],
       ...paceFacts(whole),
       ["Retention", answer.retention_ms === null ? "unknown" : answer.retention_ms < 0 ? "forever" : duration(answer.retention_ms)],
       ["Retention may delete unloaded records from", reaches === null ? null : `${timeAt(reaches)} at the earliest`]]),

@@ -1,16 +1,15 @@
 // One pipeline: what is wrong, the list of its windows, and beside it what was opened.
-import { ask, kept } from "./asking.js";
+import { ask } from "./asking.js";
 import { completeCell, dueText, lateness, lateWords, retentionCell, retentionWords } from "./lateness.js";
 import { alertNote, bad, badge, dagLink, duration, facts, hash, linked, make, note, plural, showAge, windowLink } from "./elements.js";
 import { findForm, foundRecord } from "./find.js";
-import { kafkaNow } from "./kafka_now.js";
 import { timePanel } from "./over_time.js";
 import { windowPanel } from "./window.js";
 import { windowsHead, windowsList } from "./windows.js";
 
 const problem = (state, ...words) => make("li", {}, badge(state, ...words));
 // Words of the ledger, as its commands print them, are the title.
-const toldProblem = (state, pipeline, words, before = "") => make("li", { title: words }, badge(state, before, ...linked(pipeline, words), "."));
+const toldProblem = (state, pipeline, words, before = "", after = null) => make("li", { title: words }, badge(state, before, ...linked(pipeline, words), ".", after ?? ""));
 
 // What somebody on call has to know, the most urgent first.
 function problems(pipeline, overview, { schedules, now_ms: now }) {
@@ -21,7 +20,7 @@ function problems(pipeline, overview, { schedules, now_ms: now }) {
   if (failed > overview.failures.length) found.push(problem("failed", `${plural(failed - overview.failures.length, "more failed load")} before these.`));
   for (const words of overview.audits) found.push(toldProblem("lost", pipeline, words));
   for (const words of overview.losses) found.push(toldProblem("lost", pipeline, words, "Lost before it was loaded: "));
-  for (const words of overview.holes) found.push(toldProblem("hole", pipeline, words));
+  for (const { words, filled_by: command } of overview.holes) found.push(toldProblem("hole", pipeline, words, "", command ? make("div", { className: "note" }, "To load it: ", make("code", {}, command)) : null));
   for (const words of overview.restarts) found.push(toldProblem("lost", pipeline, words));
   return found.length ? make("ul", { className: "problems" }, ...found) : make("p", { className: "fine" }, badge("verified", "Nothing is late, lost or missing."));
 }
@@ -32,7 +31,7 @@ function pipelineFacts(pipeline, overview, { schedules, now_ms: now }) {
   const late = lateness(overview, schedules, now), backfills = overview.next?.backfills ?? 0;
   const dags = overview.dag_ids.map((dagId) => make("span", {}, dagLink(dagId), schedules?.[dagId]?.paused ? " (paused)" : ""));
   return facts([
-    ["Late", late === null ? "no window yet" : late.isLate ? badge("late", bad(duration(late.ms))) : dueText(late)],
+    ["Late", late === null ? "no window yet" : late.isLate ? badge("late", bad(duration(late.ms))) : dueText(late, overview)],
     ["Complete up to", completeCell(overview, now)],
     ["Retention left", retentionCell(overview, now)],
     ["Newest published", overview.published === null ? "nothing yet" : windowLink(pipeline, overview.published)],
@@ -57,6 +56,5 @@ export async function showPipeline(pipeline, rest, question) {
     make("div", { className: "split" },
       make("section", { className: "list" }, make("h2", {}, windowsHead(answer)), ...windowsList(pipeline, answer, rest[0] === "w" ? rest[1] : null, before)),
       make("aside", {}, opened ? make("div", { className: "opened" }, opened) : null, make("div", { className: "tools" },
-        make("h2", {}, "Where is a record?"), findForm(pipeline, overview, question),
-        answer.asks_kafka ? kafkaNow(pipeline) : null)))];
+        make("h2", {}, "Where is a record?"), findForm(pipeline, overview, question))))];
 }

@@ -2,12 +2,11 @@
 import { ask } from "./asking.js";
 import { alertNote, bad, duration, make, note, plural, runLink, showAge, table, timeAt } from "./elements.js";
 
-const RUNS_ON = { triggerer: "on the triggerer", worker: "on a worker", rescheduled: "between two pokes" };
 const namesText = (names, none) => (names === null ? "unknown" : names.join(", ") || none);
 const quiet = (...words) => make("div", { className: "note" }, ...words);
 
 function timeLeft(wait, now) {
-  if (wait.until_ms === null) return "see its Dag";
+  if (wait.until_ms === null) return "no end";
   return wait.until_ms > now ? duration(wait.until_ms - now) : bad("none: timing out now");
 }
 
@@ -19,7 +18,7 @@ function awaited(wait) {
 
 function waitRow(wait, now) {
   return [
-    [runLink(wait), wait.map_index < 0 ? "" : ` [${wait.map_index}]`, quiet(RUNS_ON[wait.on])],
+    [runLink(wait), wait.map_index < 0 ? "" : ` [${wait.map_index}]`],
     awaited(wait),
     wait.now ?? [make("div", {}, wait.said ?? "see the task's log"), wait.said === null ? "" : quiet("when it was deferred")],
     wait.since_ms === null ? "unknown" : [make("div", {}, duration(Math.max(0, now - wait.since_ms))), quiet(`since ${timeAt(wait.since_ms)}`)],
@@ -46,8 +45,7 @@ export async function showWaits() {
 
 function waitsParts(answer, error, refresh) {
   showAge({ read_ms: answer.now_ms, now_ms: answer.now_ms });
-  if (!answer.waits.length) return [make("h1", {}, "Waits"), note("No sensor of the Dags that you may read is waiting at this "
-    + "moment. A sensor appears here while it is deferred, pokes, or is rescheduled.")];
+  if (!answer.waits.length) return [make("h1", {}, "Waits"), note("No sensor of the Dags that you may read is deferred at this moment.")];
   return [make("h1", {}, `Waits: ${plural(answer.waits.length, "sensor")}`),
     answer.asks_kafka ? make("p", {}, askButton(refresh), answer.asked_ms ? ` Asked at ${timeAt(answer.asked_ms)}.` : "") : null, error ? alertNote(error) : null,
     table(["Task", "Waits until", "How far", "Has waited", "Time left"], answer.waits.map((wait) => waitRow(wait, answer.now_ms))),

@@ -1,15 +1,15 @@
 // One window: its proof, what audits found, who tried to load it and why that failed, and its ranges.
 import { ask } from "./asking.js";
-import { bad, badge, duration, facts, hash, lostCell, make, note, number, plural, runLink, table, time, timeAt, timeOf } from "./elements.js";
+import { bad, badge, duration, facts, failureWords, hash, lostCell, make, note, number, plural, runLink, table, time, timeAt, timeOf } from "./elements.js";
 
 const MOST_RANGES = 200;
 
 const loadedBy = (attempt) => make("span", {}, runLink(attempt) ?? (attempt.by_hand ? `${attempt.by_hand}, by hand` : "unknown"),
   attempt.try_number ? `, try ${attempt.try_number}` : "");
 
-function failurePart({ error, why, helps, message }) {
-  return make("div", { className: "failure" }, make("p", {}, bad(why), ` (${error}). ${helps}.`),
-    message ? make("p", { className: "message" }, message) : null);
+function failurePart(failure) {
+  return make("div", { className: "failure" }, make("p", {}, ...failureWords(failure)),
+    failure.message ? make("p", { className: "message" }, failure.message) : null);
 }
 
 // What a driver of an attempt has found. A window may be counted more than once, by a retry.
@@ -56,7 +56,7 @@ function auditPart(audit) {
     facts([["Rows", number(audit.rows)], ["Records in the log", audit.records === null ? "not known any more" : number(audit.records)],
       ["Audited", timeAt(audit.audited_ms)], ["By", loadedBy(audit)], ["Missing records are in", audit.written]]),
     rows.length ? table(["Problem", "Partition", "From", "To", "Count"], rows, [2, 3, 4], "compact") : null,
-    audit.more ? note("kafka-offsets ledger show names the report, which has more ranges.") : null);
+    audit.more ? note(`The report has more ranges: ${audit.report}`) : null);
 }
 
 // Why ranges start, or end, where they do: each reason once, with the partitions that it is for if there are several.

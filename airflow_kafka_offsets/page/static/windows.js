@@ -21,11 +21,11 @@ function badges(entry) {
   return entry.state === "pinned" && !entry.again ? [auditBadge(entry)] : [make("div", {}, own), make("div", {}, auditBadge(entry))];
 }
 
-function afterCell(entry, next, now) {
+function afterCell(entry, { next, published }, now) {
   if (entry.published_ms !== null) return duration(Math.max(0, entry.published_ms - Date.parse(entry.end)));
   const late = latenessOf(entry, next, now);
   if (late === null) return entry.backfill ? "a backfill's" : "";
-  return late.isLate ? bad(`late by ${duration(late.ms)}`) : late.ms > 0 ? "due now" : `due in ${duration(-late.ms)}`;
+  return late.isLate ? bad(`late by ${duration(late.ms)}`) : published === null ? "" : late.ms > 0 ? "due now" : `due in ${duration(-late.ms)}`;
 }
 
 function row(cells, isOpen = false) {
@@ -35,7 +35,7 @@ function row(cells, isOpen = false) {
 
 function windowRow(pipeline, entry, { overview, now_ms: now }, opened) {
   return row([windowLink(pipeline, entry.window), badges(entry), number(entry.offsets), entry.rows === null ? "" : number(entry.rows),
-    entry.lost ? bad(number(entry.lost)) : "", afterCell(entry, overview.next, now)], entry.window === opened);
+    entry.lost ? bad(number(entry.lost)) : "", afterCell(entry, overview, now)], entry.window === opened);
 }
 
 function gapRow(entry) {

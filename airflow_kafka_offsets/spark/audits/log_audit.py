@@ -29,7 +29,7 @@ from airflow_kafka_offsets.spark.audits.comparison import (
     of_kafka,
     of_table,
 )
-from airflow_kafka_offsets.spark.audits.log_facts import log_starts
+from airflow_kafka_offsets.spark.audits.log_facts import log_facts
 from airflow_kafka_offsets.spark.audits.missing_records import write_missing
 from airflow_kafka_offsets.spark.audits.table_rows import in_windows, sums_by_cell
 from airflow_kafka_offsets.spark.session.connect import require_driver
@@ -82,9 +82,11 @@ class LogAudit:
         self._table, self._conf, self._request, self._commits = table, conf, request, commits
         self._spark, self._places = table.rows.sparkSession, set(places)
         manifests = [table.windows[place].manifest for place in places]
-        # One read is of all windows. Their newest facts about topics count: a topic may have become compacted.
         topics = reduce(dict.__or__, (dict(each.topics) for each in manifests))
         self._manifest = replace(manifests[-1], topics=topics)
+        """One read is of all windows."""
+        self.compacted = {topic for each in manifests for topic, facts in each.topics.items() if facts.compacted}
+        """Topics that are compacted, or were when a window was resolved."""
         self._own = {TopicPartition.of(each): each for manifest in manifests for each in manifest.ranges}
         self._left: dict[CellKey, LogRange] = {}
         """What Kafka still has of the cells that it was asked about; some may be empty."""
@@ -124,8 +126,7 @@ class LogAudit:
         asked = []
         for key in suspect:
             place, census = Place(*key[:3]), windows[key.window].census
-            facts = self._manifest.topics[key.topic]
-            if census is None or facts.compacted or TopicPartition.of(key) not in census.runs:
+            if census is None or TopicPartition.of(key) not in census.runs:
                 asked.append(key)
                 continue
             self._known[place] = Known(0, self._commits.get(TopicPartition.of(key)), compacted=False)
@@ -136,8 +137,7 @@ class LogAudit:
         starts = self._ask([cells[key] for key in asked])
         for key in asked:
             of, whole = TopicPartition.of(key), cells[key]
-            facts = self._manifest.topics[key.topic]
-            self._known[Place(*key[:3])] = Known(starts[of], self._commits.get(of), facts.compacted)
+            self._known[Place(*key[:3])] = Known(starts[of], self._commits.get(of), key.topic in self.compacted)
             self._left[key] = _cut(whole, starts)
             found.looked_at[key.window] += self._left[key].span
         there = {key: self._left[key] for key in asked if self._left[key].span}
@@ -156,12 +156,14 @@ class LogAudit:
         gaps = {key.topic for key in looked_at if key in of_log and of_log[key].rows < cells[key].span}
         return [key for key in cells if key.window in self._places and key.topic in gaps]
 
-    def _ask(self, cells: Collection[LogRange]) -> dict[TopicPartition, int]:
+    def _ask(self, cells: Collection[LogRange]) -> Mapping[TopicPartition, int]:
         """The first offset that each log still has, before records are read."""
         require_driver(self._spark, KAFKA)
         read = self._reader(cells)
         read.source_check().before()
-        return log_starts(read.clients(), cells)
+        facts = log_facts(read.clients(), cells, self._manifest.isolation_level)
+        self.compacted.update(facts.compacted)
+        return facts.starts
 
     def _name(self, differing: Sequence[CellKey]) -> None:
         """Compare cells offset by offset, and name the offsets that differ."""
@@ -216,7 +218,7 @@ class LogAudit:
         with read.reading():
             missing = differences.missing(place, starts)
             request, manifest = self._request, self._table.windows[place].manifest
-            return write_missing(missing, read.frame({}), str(request.missing_to), request.run, manifest)
+            return write_missing(missing, read.frame({}), str(request.missing_to), manifest)
 
     def _add_gone(self) -> None:
         """Add the offsets that the log no longer has, and that nobody can judge."""

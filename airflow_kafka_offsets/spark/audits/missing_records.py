@@ -17,22 +17,30 @@ if TYPE_CHECKING:
 
     from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
+_PLACES = "topic string, partition int, offset bigint"
 _KEY = ["topic", "partition", "offset"]
+_MASK = (1 << 64) - 1
 
 
-def write_missing(missing: DataFrame, records: DataFrame, folder: str, run: str, manifest: Manifest) -> WrittenMissing:
+def write_missing(missing: DataFrame, records: DataFrame, folder: str, manifest: Manifest) -> WrittenMissing:
     """Write the missing records as Parquet, with all columns of Spark's Kafka source, to a folder
-    ``window=<window>/audit=<run>``; and prove that they are just those that are missing.
+    ``window=<window>/missing=<rows>-<checksum>``; and prove that they are just those that are missing. Whoever audits
+    again before they were merged finds them there.
 
     :param missing: topic, partition and offset of those that are to be written.
     :param records: the log's records, with these among them.
     :raises UnprovenError: when the records written are others.
     :raises ConfigurationError: when the folder can't be written.
     """
-    spark, place = missing.sparkSession, f"{hadoop_uri(folder)}/window={manifest.window}/audit={run}"
+    spark, wanted = missing.sparkSession, _sums(missing, manifest)
+    name = f"missing={wanted[0]}-{wanted[1] & _MASK:016x}"
+    place = f"{hadoop_uri(folder)}/window={manifest.window}/{name}"
     files_of(spark).make_folder(place)
+    stored = spark.read.schema(_PLACES).parquet(place)
+    if _sums(stored, manifest) == wanted:
+        return WrittenMissing(place, *wanted)
     records.join(missing, _KEY, "left_semi").write.mode("overwrite").parquet(place)
-    wanted, written = _sums(missing, manifest), _sums(spark.read.parquet(place), manifest)
+    written = _sums(spark.read.schema(_PLACES).parquet(place), manifest)
     if wanted != written:
         raise UnprovenError(
             f"{written[0]} records were written to {place}, and {wanted[0]} are missing: Kafka or the table has "

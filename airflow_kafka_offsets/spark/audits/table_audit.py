@@ -47,7 +47,7 @@ def audit_table(
     # The group is asked first: what it had committed by then should be in the table.
     commits = _commits(spark, windows, conf, request.writer_group)
     table = TableSums.of(spark, request.table, windows)
-    suspect = table.not_shown_complete(allow_gaps=conf.allow_gaps)
+    suspect = list(table.not_shown_complete(allow_gaps=conf.allow_gaps))
     outcomes = dict[int, Outcome]()
     for places in table.logs():
         audit, own = LogAudit(table, places, conf, request, commits), set(places)
@@ -89,6 +89,7 @@ def _report(table: TableSums, place: int, audit: LogAudit, request: AuditRequest
         findings=tuple(sorted(named)),
         partitions=tuple(_partitions(table, place, audit)),
         looked_at=found.looked_at[place],
+        compacted=tuple(sorted(audit.compacted.intersection(manifest.topics))),
         unconfirmed=counts.get(UNCONFIRMED, 0),
         source=found.source if found.looked_at[place] else None,
         written=found.written.get(place),

@@ -4,13 +4,13 @@ however many windows are audited.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.offsets.audits.cells import CellKey, Cells, SumsByCell
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum
 from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.spark.audits.table_rows import in_windows, placed_rows, require_places, sums_by_cell
@@ -32,6 +32,15 @@ class AuditedWindow:
 
     manifest: Manifest
     census: Census | None = None
+
+    def may_lack_records(self, whole: LogRange) -> bool:
+        """Whether offsets of a partition are known to have no record, or its topic is compacted.
+
+        :param whole: the partition's range in the window.
+        """
+        if self.manifest.topics[whole.topic].compacted:
+            return True
+        return self.census is not None and self.census.counts.get(TopicPartition.of(whole), whole.span) < whole.span
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +96,17 @@ class TableSums:
             require_places(placed, table)
         return cls(windows, ranges, checksums, cells, rows, own, others)
 
-    def not_shown_complete(self, *, allow_gaps: bool) -> list[CellKey]:
+    def not_shown_complete(self, *, allow_gaps: bool) -> Iterator[CellKey]:
         """The cells that the table's own sums don't show to be complete. If offsets may be without a record, that is
         every cell: one with all offsets would have rows too many.
 
-        :param allow_gaps: all topics may have such offsets, not only those that are compacted.
+        :param allow_gaps: all topics may have such offsets, not only those of which a window tells it.
         """
-        if allow_gaps:
-            return list(self.cells.ranges)
         unlike = set(self.cells.unlike_every_offset(self.own, self.checksums))
-        topics = [each.manifest.topics for each in self.windows]
-        return [key for key in self.cells.ranges if key in unlike or topics[key.window][key.topic].compacted]
+        for place, window in enumerate(self.windows):
+            for whole in self.ranges[place]:
+                every = allow_gaps or window.may_lack_records(whole)
+                yield from (key for key in self.cells.of_partition(place, whole) if every or key in unlike)
 
     def logs(self) -> list[list[int]]:
         """The places of windows that are of the same log: a topic that has begun anew has several."""

@@ -15,7 +15,6 @@ from typing import Any
 from py4j.java_gateway import JavaPackage  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.compat.spark_versions import confs_of
 from airflow_kafka_offsets.errors import AuthenticationError, ConfigurationError, UncheckedSourceError
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, java_throwables, words
 
@@ -30,8 +29,6 @@ _CONSUMER = {
     "auto.offset.reset": "none",
 }
 _GROUP = ("group.id", "group.instance.id", "group.protocol")
-_TOKENS = "spark.kafka.clusters."
-"""Prefix of the confs that tell Spark to get delegation tokens for Kafka."""
 _ERRORS = "org.apache.kafka.common.errors."
 _REFUSED = tuple(f"{_ERRORS}{kind}AuthenticationException" for kind in ("", "Sasl", "Ssl"))
 
@@ -62,11 +59,11 @@ class KafkaClients:
             for name, value in self._settings().items()
             if admins.contains(name) or not consumers.contains(name)
         }
-        return self._class("org.apache.kafka.clients.admin.Admin").create(self._authenticated(settings))
+        return self._class("org.apache.kafka.clients.admin.Admin").create(settings)
 
     def _consumer(self) -> Any:
         settings = {name: value for name, value in self._settings().items() if name not in _GROUP} | _CONSUMER
-        return self._class("org.apache.kafka.clients.consumer.KafkaConsumer")(self._authenticated(settings))
+        return self._class("org.apache.kafka.clients.consumer.KafkaConsumer")(settings)
 
     def _settings(self) -> dict[str, str]:
         return {name[len(_PREFIX) :]: value for name, value in self.options.items() if name.lower().startswith(_PREFIX)}
@@ -82,14 +79,6 @@ class KafkaClients:
                 "resolved. Spark's Kafka connector brings it (spark.jars.packages); shaded jars don't."
             )
         return found
-
-    def _authenticated(self, settings: dict[str, str]) -> Any:
-        """The settings, plus what Spark adds for its own clients: delegation tokens, if its confs ask for them."""
-        if not any(name.startswith(_TOKENS) for name in confs_of(self.spark)):
-            return settings
-        scala = self._class("org.apache.spark.api.python.PythonUtils").toScalaMap(settings)
-        updater = self._class("org.apache.spark.kafka010.KafkaConfigUpdater")
-        return updater("driver", scala).setAuthenticationConfigIfNeeded().build()
 
 
 def is_kafka_error(error: Exception, name: str) -> bool:

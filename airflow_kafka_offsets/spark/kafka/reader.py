@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import AnalysisException
@@ -19,7 +18,7 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.session.conf import GIVEN_BACK, KAFKA
-from airflow_kafka_offsets.spark.session.connect import jvm_of
+from airflow_kafka_offsets.spark.session.connect import is_connect
 from airflow_kafka_offsets.spark.session.session import held, java_classes, words
 
 log = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ FAST = {
     # default.
     "kafka.max.poll.records": "20000",
     # A task reads one partition, so a fetch brings at most this much of it: 1 MiB by default. More costs memory, which
-    # executors should release soon: see give_back_soon.
+    # executors should release soon: see tell_to_give_back.
     "kafka.max.partition.fetch.bytes": str(4 * 1024 * 1024),
     # When a range reaches the log's end, the consumer asks for more than there is, and Spark's next request on that
     # connection waits until the broker gives up: half a second a task by default. From Kafka 3.8 on, remote storage has
@@ -61,8 +60,6 @@ HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 """The columns of Spark's Kafka source, as a Spark schema; and the one that it adds for ``includeHeaders``."""
 OLDER_SOURCES = "spark.sql.sources.useV1SourceList"
 """Spark's conf with the comma-separated sources that it reads by the older interface."""
-_EVICTOR = "kafka-fetched-data-cache-evictor"
-"""A thread whose presence shows that a Java process has made the pools."""
 _told: set[str] = set()
 """Ids of the applications whose user has been warned."""
 
@@ -138,42 +135,23 @@ def newer_source(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-def give_back_soon(spark: SparkSession) -> None:
-    """Have the executors release memory as soon as it is idle, if they can still be told to: in local mode, before the
-    first read of Kafka. Elsewhere, tell the user once which confs to start the session with.
+def tell_to_give_back(spark: SparkSession) -> None:
+    """Tell the user once which confs to start the session with, so that executors release memory as soon as it is idle.
+    An executor reads them when it first reads Kafka; a Spark Connect server has its own, which no client sees.
 
     Spark's Kafka source pools its consumers (64 per executor) and, without any bound, the records of each task's last
     poll, for five minutes. Both pools are keyed by group id, and each read has its own group id. So only another part
     of the same partition can use an entry again, and only moments later. With the fast settings an entry is about 8 MiB
-    per task: two hundred tasks within five minutes fill Spark's default heap of 1 GiB. An executor makes the pools when
-    it first reads Kafka, from the confs that it was started with. A Spark Connect server has its own pools, which no
-    client sees.
+    per task: two hundred tasks within five minutes fill Spark's default heap of 1 GiB.
     """
-    jvm = jvm_of(spark)
-    if jvm is None:
+    if is_connect(spark) or spark.sparkContext.applicationId in _told:
         return
     confs = spark.sparkContext.getConf()
     missing = {name: value for name, value in GIVEN_BACK.items() if not confs.contains(name)}
-    if missing and not _said_in_time(spark, jvm) and spark.sparkContext.applicationId not in _told:
+    if missing:
         _told.add(spark.sparkContext.applicationId)
         log.warning(
             "Spark's executors keep the last fetch of each task, some 8 MiB, for five minutes: many tasks or windows "
             "in one session can fill their memory. Start the session with %s.",
             " ".join(f"--conf {name}={value}" for name, value in missing.items()),
         )
-
-
-def _said_in_time(spark: SparkSession, jvm: Any) -> bool:
-    """Whether driver and executor are one process, whose pools have these confs or will get them."""
-    master = str(spark.sparkContext.master)
-    if not master.startswith("local") or master.startswith("local-cluster"):
-        return False
-    system, environment = jvm.java.lang.System, jvm.org.apache.spark.SparkEnv.get().conf()
-    # The pools outlive a session: a later session in this process finds the confs in Java's system properties.
-    said = all(system.getProperty(name) for name in GIVEN_BACK)
-    if not said and _EVICTOR in str(jvm.java.lang.Thread.getAllStackTraces().keySet()):
-        return False
-    for name, value in GIVEN_BACK.items():
-        environment.setIfMissing(name, value)
-        system.setProperty(name, environment.get(name))
-    return True

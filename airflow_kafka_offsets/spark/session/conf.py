@@ -11,11 +11,12 @@ import math
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.proof.split_plan import MAX_RECORDS, MIN_PARTITIONS
-from airflow_kafka_offsets.spark.session.batch import BatchWindow
+from airflow_kafka_offsets.offsets.windows.manifest import digest
 
 PREFIX = "spark.kafkaOffsets."
 MANIFEST = PREFIX + "manifest"
@@ -31,9 +32,6 @@ BATCH = PREFIX + "batch"
 """URI of the file that names the windows, if there are several; the four confs above aren't set then."""
 BATCH_SHA256 = PREFIX + "batchSha256"
 """Hex digest that this file's bytes must have."""
-NOTE_KEY = PREFIX + "noteSecret"
-"""Key with which the driver signs its note in the ledger. It is made for one attempt, so that others who can write to
-the ledger don't know it, and gives no other access. Spark redacts confs whose names contain ``secret``."""
 ALLOW_GAPS = PREFIX + "allowGaps"
 """``true`` if offsets without a record are expected, as transactions leave them. Default ``false``."""
 BYTES_PER_RECORD = PREFIX + "bytesPerRecord"
@@ -64,8 +62,45 @@ task ends. Spark's default is five minutes; see :mod:`airflow_kafka_offsets.spar
 
 _OF_REGISTRY = REGISTRY.removeprefix(PREFIX)
 _BOOLEANS = {"true": True, "false": False}
+_BATCH_FORMAT = 1
 _READER = (KAFKA, PREFIX + MIN_PARTITIONS, PREFIX + MAX_RECORDS)
 """Prefixes of the confs that are reader options."""
+
+
+class BatchWindow(NamedTuple):
+    """A window of a batch: the windows that one application loads, in order of time. If there are several, a small file
+    in a ledger names them, and confs name the file. The fields are those of :class:`RunConf`."""
+
+    manifest_uri: str
+    sha256: str
+    attempt: int | None
+    commit: int
+    bytes_per_record: float | None = None
+
+
+def batch_to_bytes(windows: Sequence[BatchWindow]) -> bytes:
+    """The file's content."""
+    return json.dumps({"format": _BATCH_FORMAT, "windows": windows}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def batch_from_bytes(content: bytes | None, sha256: str, uri: str) -> list[BatchWindow]:
+    """The windows that a file names.
+
+    :param content: None when there is no file.
+    :param sha256: the hash that the content must have.
+    :param uri: where it is, for messages.
+    :raises LedgerCorruptError: when there is none, or it is another one.
+    """
+    if content is None:
+        raise LedgerCorruptError(f"There is no batch at {uri}: submit the load again.")
+    if digest(content) != sha256:
+        raise LedgerCorruptError(f"The batch at {uri} was changed: its sha256 is {digest(content)}, expected {sha256}.")
+    fields = json.loads(content)
+    if fields["format"] != _BATCH_FORMAT:
+        raise LedgerCorruptError(
+            f"The batch at {uri} has format {fields['format']!r}; this version reads {_BATCH_FORMAT}."
+        )
+    return [BatchWindow(*each) for each in fields["windows"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +111,6 @@ class RunConf:
     :param kafka: options of the Kafka reader, secrets included; kept out of ``repr``.
     :param registry: options of the schema registry, secrets included; none if the run has none.
     :param bytes_per_record: None if unknown.
-    :param note_key: None if no operator submitted the run.
     """
 
     manifest_uri: str
@@ -87,7 +121,6 @@ class RunConf:
     allow_gaps: bool = False
     bytes_per_record: float | None = None
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
-    note_key: str | None = field(default=None, repr=False)
 
     @classmethod
     def read(cls, confs: Mapping[str, str], environ: Mapping[str, str]) -> Self:
@@ -114,7 +147,6 @@ class RunConf:
             registry=of_registry,
             allow_gaps=_boolean(ALLOW_GAPS, confs.get(ALLOW_GAPS, "false")),
             bytes_per_record=_positive(BYTES_PER_RECORD, confs.get(BYTES_PER_RECORD)),
-            note_key=confs.get(NOTE_KEY),
         )
 
     @classmethod

@@ -65,12 +65,6 @@ class HadoopFiles:
             stream.write(bytearray(content))
             stream.close()  # not when writing fails: closing would let an object store show half a file
 
-    def exists(self, uri: str) -> bool:
-        """Whether there is such a file or folder."""
-        with self._explained("Looking for", uri):
-            fs, path = self._locate(uri)
-            return bool(fs.exists(path))
-
     def names(self, folder: str) -> list[str]:
         """Names in a folder, in order; empty when there is no such folder."""
         with self._explained("Listing", folder):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from airflow_kafka_offsets.compat.spark_versions import fitting, valid_text
 from airflow_kafka_offsets.errors import ConfigurationError
@@ -11,8 +13,8 @@ from airflow_kafka_offsets.spark.values import avro, json_schema, protobuf
 from airflow_kafka_offsets.spark.values.columns import replaced
 from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from airflow_kafka_offsets.spark.values.framing import HEADERS, Frame, in_header, names_of, why_unknown
+from airflow_kafka_offsets.spark.values.json_schema import CORRUPT
 from airflow_kafka_offsets.spark.values.subjects import SubjectSchemas
-from airflow_kafka_offsets.spark.values.text import CORRUPT, decode_json, named_twice
 
 _HEADER, _SCHEMA, _PAYLOAD, _FOUND = (f"__kafka_offsets_{name}" for name in ("header", "schema", "payload", "found"))
 """Columns in between. Spark computes what is a column of its own once for each row."""
@@ -28,13 +30,31 @@ def decode_column(rows: DataFrame, column: str, form: ValueFormat, schemas: Subj
     :raises ConfigurationError: the schema can't be parsed, or makes no column; or the session lacks ``spark-avro``.
     """
     decoded = _decoded(rows, column, form, schemas)
-    twice = named_twice(decoded.schema[column].dataType)
-    if twice is not None:
-        raise ConfigurationError(
-            f"The type of {column} has the field {twice} twice: tables don't tell capitals from small letters. Name "
-            "each field once, or load it as it is (the format binary, or string for JSON)."
-        )
+    _refuse_twice(column, decoded.schema[column].dataType)
     return decoded
+
+
+def _refuse_twice(column: str, kind: DataType) -> None:
+    twice = _named_twice(kind)
+    if twice is not None:
+        ours = ", as we add one for what doesn't fit" if twice.lower() == CORRUPT else ""
+        raise ConfigurationError(
+            f"The type of {column} has the field {twice} twice{ours}: tables don't tell capitals from small letters. "
+            "Name each field once, or load it as it is (the format binary, or string for JSON)."
+        )
+
+
+def _named_twice(kind: DataType) -> str | None:
+    """A field's name that a struct has twice, capitals or not, at any depth."""
+    if isinstance(kind, ArrayType):
+        return _named_twice(kind.elementType)
+    if isinstance(kind, MapType):
+        return _named_twice(kind.valueType)
+    if not isinstance(kind, StructType):
+        return None
+    names = [name.lower() for name in kind.names]
+    twice = [name for name in names if names.count(name) > 1]
+    return twice[0] if twice else next(filter(None, (_named_twice(field.dataType) for field in kind)), None)
 
 
 def _decoded(rows: DataFrame, column: str, form: ValueFormat, schemas: SubjectSchemas | None) -> DataFrame:
@@ -60,13 +80,17 @@ def _decoded(rows: DataFrame, column: str, form: ValueFormat, schemas: SubjectSc
 
 
 def _of_ddl(rows: DataFrame, column: str, schema: str) -> DataFrame:
-    decode_json(rows, schema, column)  # refuses a schema that no table can have
     whole, options = f"{schema}, {CORRUPT} STRING", {"columnNameOfCorruptRecord": CORRUPT}
     text = valid_text(F.col(column))
-    found = rows.withColumn(_FOUND, F.from_json(text, whole, options))
+    try:
+        found = rows.withColumn(_FOUND, F.from_json(text, whole, options))
+        kind = found.schema[_FOUND].dataType
+    except AnalysisException as error:  # what Spark's parser raises is one, too
+        raise ConfigurationError(f"The schema {schema!r} can't be parsed: {error}") from error
+    _refuse_twice(column, kind)
     reason = F.when(text.isNull(), F.lit(NOT_TEXT)).otherwise(F.lit(NOT_JSON))
-    error = F.when(F.col(column).isNotNull() & ~_fits_json(), reason)
-    return replaced(found, column, _of_json(), error, None).drop(_FOUND)
+    unfit = F.when(F.col(column).isNotNull() & ~_fits_json(), reason)
+    return replaced(found, column, _of_json(), unfit, None).drop(_FOUND)
 
 
 def _framed(rows: DataFrame, column: str) -> DataFrame:

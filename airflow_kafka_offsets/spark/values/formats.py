@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal, get_args
 
+from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import ConfigurationError
 
 FormatName = Literal["binary", "string", "json", "avro", "json-schema", "protobuf"]
-FORMATS: tuple[FormatName, ...] = ("binary", "string", "json", "avro", "json-schema", "protobuf")
+FORMATS: tuple[FormatName, ...] = get_args(FormatName)
 REGISTERED = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 """Formats whose schemas are in a registry, and what it calls them."""
 
-KEEP, DEAD_LETTER, FAIL = "keep", "dead-letter", "fail"
-BAD_RECORDS = (KEEP, DEAD_LETTER, FAIL)
-"""What the ready-made load does with records that can't be decoded."""
 DEAD_LETTERS = "dead letters"
-"""The output that they go to, by name. No topic can have it."""
+"""The output that records go to that can't be decoded, by name. No topic can have it."""
 
 
 @contextmanager
@@ -33,10 +31,11 @@ def argument_named(name: str) -> Iterator[None]:
         raise ConfigurationError(f"{name}: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ValueFormat:
     """
-    What a topic's keys or values are, and what they are to become.
+    What a topic's keys or values are, and what they are to become. In a Dag, text is templated, as in a
+    :class:`~airflow_kafka_offsets.spark.table_load.TableLoad`.
 
     :param name: ``binary``: the bytes, as they are. ``string``: UTF-8 text. ``json``: a struct, by ``schema``.
         ``avro``, ``json-schema`` and ``protobuf``: a struct, by a registered schema that each record names.
@@ -49,6 +48,8 @@ class ValueFormat:
     :raises ConfigurationError: a name is unknown, or an argument doesn't go with it.
     """
 
+    template_fields: ClassVar[tuple[str, ...]] = ("schema", "subject", "message")
+
     name: FormatName = "binary"
     schema: str | None = None
     subject: str | Sequence[str] | None = None
@@ -56,7 +57,6 @@ class ValueFormat:
     message: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "subject", self.subjects or None)
         if self.name not in FORMATS:
             raise ConfigurationError(f"A format is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {self.name!r}.")
         if (self.name == "json") != (self.schema is not None):
@@ -65,7 +65,9 @@ class ValueFormat:
                 if self.schema is None
                 else f"A schema in DDL is for the format json, not for {self.name}."
             )
-        of_registry = {"subject": self.subject, "version": self.version}
+        if self.version is not None and (type(self.version) is not int or self.version < 1):
+            raise ConfigurationError(f"A version is a whole number, 1 or more, not {self.version!r}.")
+        of_registry = {"subject": self.subject or None, "version": self.version}
         given = next((name for name, value in of_registry.items() if value is not None), None)
         if given is not None and self.name not in REGISTERED:
             raise ConfigurationError(
@@ -83,3 +85,37 @@ class ValueFormat:
     def registered(self) -> str | None:
         """What the registry calls the format; None if it needs no registry."""
         return REGISTERED.get(self.name)
+
+    def words(self) -> list[str]:
+        """The format as words of a command line: its name, then what it takes, as ``version=3``."""
+        options = {"schema": self.schema, "version": self.version, "message": self.message}
+        given = [f"{name}={value}" for name, value in options.items() if value is not None]
+        return [self.name, *given, *(f"subject={each}" for each in self.subjects)]
+
+    @classmethod
+    def of_words(cls, words: Sequence[str]) -> Self:
+        """The inverse of :meth:`words`.
+
+        :raises ConfigurationError: a word says nothing, or as for the format itself.
+        """
+        name, *options = words
+        given: dict[str, Any] = {}
+        for option in options:
+            key, _, value = option.partition("=")
+            if key == "subject":
+                given.setdefault(key, []).append(value)
+            elif key in ("schema", "message") or (key == "version" and value.isdecimal()):
+                given[key] = int(value) if key == "version" else value
+            else:
+                raise ConfigurationError(
+                    f"A format takes schema=, subject=, version= (a number) and message=, not {option!r}."
+                )
+        return cls(name, **given)  # type: ignore[arg-type]  # it checks
+
+
+def as_format(form: ValueFormat | FormatName | str) -> ValueFormat:
+    """A format, from its name or as it is.
+
+    :raises ConfigurationError: the name is unknown, or the format needs more than its name.
+    """
+    return form if isinstance(form, ValueFormat) else ValueFormat(form)  # type: ignore[arg-type]  # it checks

@@ -28,8 +28,9 @@ from airflow_kafka_offsets.compat.spark_versions import valid_text
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.values.registry import RegisteredSchema
 from airflow_kafka_offsets.spark.values.subjects import SubjectSchemas
-from airflow_kafka_offsets.spark.values.text import CORRUPT
 
+CORRUPT = "_corrupt_record"
+"""Field that is added to a type for a moment, for the text of what doesn't fit it."""
 _SCALARS: Mapping[str, type[DataType]] = {
     "string": StringType,
     "integer": LongType,

@@ -104,7 +104,7 @@ def _messages(schemas: SubjectSchemas, message: str | None) -> Messages:
         there = ", ".join(names[reader.id].values()) or "none"
         raise ConfigurationError(
             f"The Protobuf schema with id {reader.id} has no message {message or ''}, but {there}: name one of these "
-            "(value_message=)."
+            "(message=)."
         )
     writers = {name: (writer.id, names[writer.id]) for writer in schemas.writers for name in names_of(writer)}
     return Messages(tuple(files), str(found), writers)

@@ -144,7 +144,7 @@ class SchemaRegistry:
         if every is None:
             raise RegistryError(
                 f"The schema registry at {self.settings.url} has no subject {subject}. Name the one that its producers "
-                "register under (value_subject=)."
+                "register under (subject=)."
             )
         current = self._ask(path, _numbers) or ()
         # Another may have been registered in between.

@@ -15,7 +15,7 @@ from itertools import chain
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import ConfigurationError, RegistryError
-from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
+from airflow_kafka_offsets.offsets.proof.run_result import UsedSchemas
 from airflow_kafka_offsets.spark.values.registry import RegisteredSchema, SchemaRegistry
 
 AT_ONCE = 8
@@ -119,8 +119,8 @@ def subject_schemas(
 def _of_version(leading: Sequence[str], numbers: Mapping[str, Sequence[int]], version: int) -> tuple[str, int]:
     if len(leading) > 1:
         raise ConfigurationError(
-            f"value_version={version} says nothing, as the window's topics have {len(leading)} subjects: "
-            f"{', '.join(leading)}. Name one with value_subject=, or give each topic a table of its own."
+            f"version={version} says nothing, as the window's topics have {len(leading)} subjects: "
+            f"{', '.join(leading)}. Name one with subject=, or give each topic a table of its own."
         )
     (subject,) = leading
     if version not in numbers[subject]:
@@ -134,7 +134,7 @@ def _newest(newest: Mapping[str, RegisteredSchema]) -> RegisteredSchema:
         raise ConfigurationError(
             f"The window's topics have values of different types: the newest versions of {', '.join(newest)} differ, "
             "and a column has one type. Give each topic a table of its own ({topic} in the output's name), or name one "
-            "subject for all (value_subject=)."
+            "subject for all (subject=)."
         )
     return next(iter(newest.values()))
 
@@ -153,5 +153,5 @@ def _refuse_changed(schemas: SubjectSchemas, before: UsedSchemas) -> None:
         raise RegistryError(
             f"The schema with id {changed[0]} isn't the one that decoded this window's {before.column} before, though "
             "what is registered under an id never changes: is this another registry? Name the version to read as "
-            "(value_version=) to go on with this one."
+            "(version=) to go on with this one."
         )

@@ -36,7 +36,7 @@ _COUNT = "CollectMetrics"
 _BELOW_COUNT = frozenset(
     {
         *("Project", "DataSourceV2ScanRelation", "LogicalRelation"),
-        # Of ranges with something lost between them, and of records that are kept on the executors' disks.
+        # Of topics that are read one by one, and of records that are kept on the executors' disks.
         *("Union", "LogicalRDD"),
         # The same operators in a cached frame, whose plan is physical.
         *("BatchScan", "Scan", "Coalesce", "WholeStageCodegen", "InputAdapter"),

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import CommitConflictError, KafkaOffsetsError, LedgerConflictError
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, failure_file, note_file, result_file
-from airflow_kafka_offsets.ledger.decisions import created_of, window_of
 from airflow_kafka_offsets.ledger.entries import Attempted, Output
 from airflow_kafka_offsets.ledger.files import attempt_folder
 from airflow_kafka_offsets.ledger.log import Log
@@ -24,8 +23,7 @@ from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication, note_of
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, UsedSchemas
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.session.connect import SessionFiles, files_of
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
@@ -109,14 +107,14 @@ class RunLedger:
             anew, or this attempt can't be published any more.
         """
         state = self._log.read()
-        ledger_id = created_of(state).ledger_id
+        ledger_id = state.begun.ledger_id
         if ledger_id != manifest.ledger_id:
             raise LedgerConflictError(
                 f"The manifest of window {manifest.window} was pinned in ledger {manifest.ledger_id}, but "
                 f"{self.pipeline_uri} is ledger {ledger_id}. A ledger is moved or restored as a whole folder. Nothing "
                 "is published."
             )
-        window = window_of(state, manifest.window)
+        window = state.window(manifest.window)
         if window.manifest != manifest.sha256:
             raise LedgerConflictError(
                 f"Window {window.name} was resolved anew, to other offsets (manifest {window.manifest}, and "
@@ -185,12 +183,9 @@ class RunLedger:
         """Whether a driver of an attempt at this window has noted in this ledger that it began."""
         return self._files.read(f"{attempt_folder(self.window, number)}/{note_file(run)}") is not None
 
-    def note(self, application: SparkApplication, key: str | None) -> None:
-        """Note which Spark application this driver is; before it replaces anything.
-
-        :param key: the key that signs the note; None when no operator submitted the driver.
-        """
-        content = json.dumps(application.to_json(self.number, self.run, key)).encode()
+    def note(self, application: SparkApplication) -> None:
+        """Note which Spark application this driver is; before it replaces anything."""
+        content = json.dumps(application.to_json()).encode()
         self._files.create(f"{self._own.folder}/{note_file(self.run)}", content)
 
     def record(self, result: RunResult, *, proved: bool) -> None:

@@ -7,11 +7,10 @@ later changes nothing (S17), and a start and an end offset for each, so that a t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from functools import reduce
-from itertools import groupby, zip_longest
+from itertools import groupby
 from operator import attrgetter
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
@@ -26,9 +25,9 @@ from airflow_kafka_offsets.errors import (
     WindowError,
 )
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.proof.left import left_of, pieces, span_of
+from airflow_kafka_offsets.offsets.proof.left import left_of, span_of
+from airflow_kafka_offsets.offsets.proof.run_result import UsedSchemas
 from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, is_small, split_plan
-from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
 from airflow_kafka_offsets.spark.kafka.reader import (
@@ -36,9 +35,9 @@ from airflow_kafka_offsets.spark.kafka.reader import (
     HEADERS,
     connector_required,
     exactly,
-    give_back_soon,
     newer_source,
     reader_options,
+    tell_to_give_back,
 )
 from airflow_kafka_offsets.spark.kafka.source_check import SourceCheck
 from airflow_kafka_offsets.spark.kafka.unreadable import first_unreadable, is_overflow
@@ -47,7 +46,6 @@ from airflow_kafka_offsets.spark.session.connect import cores, files_of, hide_op
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS
 from airflow_kafka_offsets.spark.window.ledger import RunLedger, SharedLog
 from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe
-from airflow_kafka_offsets.spark.window.turns import Turn
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
@@ -64,7 +62,6 @@ class PinnedRead:
         self.manifest = manifest
         self.ledger = ledger
         self.allow_gaps = conf.allow_gaps
-        self.note_key = conf.note_key
         self.registry_options = conf.registry
         attempt = None if ledger is None else ledger.attempt(manifest)[1]
         self.lost: tuple[LogRange, ...] = () if attempt is None else attempt.lost
@@ -83,8 +80,8 @@ class PinnedRead:
         self._is_written = False
         self.rows_written = 0
         """How many rows this driver has written and proved, in all outputs."""
-        self.turn: Turn | None = None
-        """When it may replace rows in a table, if several windows are loaded at once."""
+        self.turn: Callable[[AbstractSet[str]], AbstractContextManager[None]] | None = None
+        """Waits until it may replace rows in some tables, if several windows are loaded at once: see :mod:`.turns`."""
         self.used_schemas: dict[tuple[str, tuple[str, ...]], UsedSchemas] = {}
         """The registered schemas that decode keys and values, by column and subjects."""
 
@@ -158,19 +155,13 @@ class PinnedRead:
         :param options: as for :meth:`read`; ``minPartitions="1"`` turns splitting off.
         :raises ConfigurationError: when ``minPartitions`` or ``maxRecordsPerPartition`` isn't a whole number above 0.
         """
-        whole = split_plan(
+        return split_plan(
             self.left,
             bytes_per_record=self._conf.bytes_per_record,
             cores=cores(self.spark),
             options=dict(self._conf.kafka) | options,
             by_records=splits_by_records(self.spark),
         )
-        layers = _layers(self.left)
-        if len(layers) < 2:
-            return whole
-        # Spark splits each layer separately, with the same options.
-        split = (task for layer in layers for task in split_plan(layer, options=whole.options).tasks)
-        return replace(whole, tasks=tuple(split))
 
     @property
     def may_have_gaps(self) -> bool:
@@ -221,11 +212,10 @@ class PinnedRead:
         return reduce(DataFrame.unionAll, reads)
 
     def _reads(self, ranges: Sequence[LogRange]) -> DataFrame:
-        give_back_soon(self.spark)
+        tell_to_give_back(self.spark)
         hide_options(self.spark)
         with newer_source(self.spark), connector_required(self.spark):
-            reader = self.spark.read.format("kafka").options(**self._options)
-            return reduce(DataFrame.unionAll, [reader.options(**exactly(layer)).load() for layer in _layers(ranges)])
+            return self.spark.read.format("kafka").options(**self._options, **exactly(ranges)).load()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -273,11 +263,6 @@ class PinnedRead:
         """A check of the Kafka cluster that :meth:`read` reads; refused if nothing was read yet."""
         self.require_read()
         return SourceCheck(self.spark, self.manifest, self._options)
-
-
-def _layers(ranges: Sequence[LogRange]) -> list[tuple[LogRange, ...]]:
-    """Ranges in layers, because one read by Spark takes only one range per partition."""
-    return [tuple(filter(None, layer)) for layer in zip_longest(*pieces(ranges).values())]
 
 
 def _brokers(options: Mapping[str, str]) -> str | None:

@@ -82,7 +82,7 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
         ledger.refuse_overtaken(now)
     with ExitStack() as settings:
         if window.turn is not None:
-            settings.enter_context(window.turn.taken(_shared(sinks.values())))
+            settings.enter_context(window.turn(_shared(sinks.values())))
         for sink in sinks.values():
             settings.enter_context(sink.session_settings(window.spark))
         attempt = _begin(window, ledger)
@@ -114,7 +114,7 @@ def _begin(window: PinnedRead, ledger: RunLedger) -> Attempt:
     """Note which Spark application this driver is; a Spark Connect client notes nothing."""
     manifest, application = window.manifest, application_of(window.spark)
     if application is not None:
-        ledger.note(application, window.note_key)
+        ledger.note(application)
     return Attempt(
         window=manifest.window,
         number=ledger.number,

@@ -20,14 +20,24 @@ class Turns:
         self._changed = Condition()
         self._tables: dict[int, AbstractSet[str] | None] = {}
 
-    def begin(self, place: int) -> Turn:
+    def begin(self, place: int) -> None:
         """A window begins to be loaded. Called in order of the places."""
         with self._changed:
             self._tables[place] = None
-        return Turn(self, place)
 
-    def say(self, place: int, tables: AbstractSet[str]) -> None:
-        """Say which tables a window is written to, and wait until it may be."""
+    @contextmanager
+    def taken(self, place: int, tables: AbstractSet[str]) -> Iterator[None]:
+        """Wait for a window's turn; it is the next one's after the block.
+
+        :param tables: those that the window is written to.
+        """
+        self._say(place, tables)
+        try:
+            yield
+        finally:
+            self._say(place, frozenset())
+
+    def _say(self, place: int, tables: AbstractSet[str]) -> None:
         with self._changed:
             self._tables[place] = tables
             self._changed.notify_all()
@@ -43,30 +53,3 @@ class Turns:
         with self._changed:
             self._tables.pop(place, None)
             self._changed.notify_all()
-
-
-class Turn:
-    """A window's place in the order.
-
-    :param place: the lower, the earlier.
-    """
-
-    def __init__(self, turns: Turns, place: int) -> None:
-        self._turns = turns
-        self._place = place
-
-    @contextmanager
-    def taken(self, tables: AbstractSet[str]) -> Iterator[None]:
-        """Wait for the window's turn; it is the next one's after the block.
-
-        :param tables: those that the window is written to.
-        """
-        self._turns.say(self._place, tables)
-        try:
-            yield
-        finally:
-            self._turns.say(self._place, frozenset())
-
-    def end(self) -> None:
-        """The window has been loaded, or has failed."""
-        self._turns.end(self._place)

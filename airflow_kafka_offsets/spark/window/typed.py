@@ -10,11 +10,11 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.proof.used_schemas import UsedSchemas
+from airflow_kafka_offsets.offsets.proof.run_result import UsedSchemas
 from airflow_kafka_offsets.offsets.windows.kafka_source import topics_read
 from airflow_kafka_offsets.spark.session.conf import REGISTRY
 from airflow_kafka_offsets.spark.values.decoding import decode_column
-from airflow_kafka_offsets.spark.values.formats import ValueFormat
+from airflow_kafka_offsets.spark.values.formats import ValueFormat, argument_named
 from airflow_kafka_offsets.spark.values.registry import RegistrySettings, SchemaRegistry, registry_of
 from airflow_kafka_offsets.spark.values.subjects import AT_ONCE, TOPIC, Subjects, SubjectSchemas, subject_schemas
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
@@ -23,22 +23,19 @@ Decoder: TypeAlias = Callable[[DataFrame], DataFrame]
 """Decodes records. What it needs of a registry was fetched when it was made."""
 
 
-def decoders(window: PinnedRead, formats: Mapping[str, ValueFormat], *, by_topic: bool) -> dict[str, Decoder]:
-    """What decodes the records of each topic that is read; or of all at once, under an empty name.
-
-    :param formats: by column: ``key``, ``value``.
-    """
-    read = topics_read(window.manifest)
-    # Of a window without records, all topics have a say: what is written has their columns.
-    topics = {topic: [topic] for topic in read} if by_topic else {"": read or sorted(window.manifest.topics)}
-    return decoders_of(window, formats, topics)
+def topics_together(window: PinnedRead) -> Sequence[str]:
+    """The topics that have a say in the type of a column for all of them: those that are read. Of a window without
+    records, all: what is written has their columns."""
+    return topics_read(window.manifest) or sorted(window.manifest.topics)
 
 
-def decoders_of(
+def decoders(
     window: PinnedRead, formats: Mapping[str, ValueFormat], topics: Mapping[str, Sequence[str]]
 ) -> dict[str, Decoder]:
     """What decodes the records of some topics; see :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.decode`.
+    What is said of a column begins with its name.
 
+    :param formats: by column: ``key``, ``value``.
     :param topics: by name, the topics that are decoded alike.
     """
     registered = {column: form for column, form in formats.items() if form.registered}
@@ -51,7 +48,8 @@ def decoders_of(
         for column, form in registered.items():
             subjects = Subjects.of(form.subjects or (f"{TOPIC}-{column}",), names)
             then = next((used for used in before if subjects.decoded(used, column, str(form.registered))), None)
-            schemas[column] = subject_schemas(registry, str(form.registered), subjects, form.version, then)
+            with argument_named(column):
+                schemas[column] = subject_schemas(registry, str(form.registered), subjects, form.version, then)
             window.used_schemas[column, subjects.names] = schemas[column].used(column, subjects)
         return partial(_decode, formats, schemas)
 
@@ -61,7 +59,8 @@ def decoders_of(
 
 def _decode(formats: Mapping[str, ValueFormat], schemas: Mapping[str, SubjectSchemas], rows: DataFrame) -> DataFrame:
     for column, form in formats.items():
-        rows = decode_column(rows, column, form, schemas.get(column))
+        with argument_named(column):
+            rows = decode_column(rows, column, form, schemas.get(column))
     return rows
 
 

@@ -12,7 +12,7 @@ from upath import UPath
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles, failure_file, note_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from airflow_kafka_offsets.spark.session.batch import batch_from_bytes
+from airflow_kafka_offsets.spark.session.conf import batch_from_bytes
 from tests.integration.ledger.results import RUN, result_of
 
 PREFIX = "spark.kafkaOffsets."

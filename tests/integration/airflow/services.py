@@ -34,7 +34,7 @@ def airflow_services(
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": (home / "ledger").as_uri(),
-        "AIRFLOW__KAFKA_OFFSETS__PAGE_KAFKA_CONN_ID": "page_kafka",
+        "AIRFLOW__KAFKA_OFFSETS__PAGE_KAFKA_CONN_ID": "kafka_default",
         "PATH": f"{spark_submit.parent}{os.pathsep}{os.environ['PATH']}",
     }
     with AirflowServices(home, environment) as running:

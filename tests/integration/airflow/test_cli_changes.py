@@ -97,7 +97,7 @@ class TestReload:
         reload = ("ledger", "reload", "loads", windows[0])
         run(*reload)
         (row, *_) = rows_of(run("ledger", "list", "loads", "-o", "json")[1])
-        assert (row["status"], row["remark"]) == ("pinned", "to be loaded again; its published rows count until then")
+        assert (row["state"], row["remark"]) == ("pinned", "to be loaded again; its published rows count until then")
         code, out, _ = run(*reload, "--take-back", "-o", "json")
         assert (code, [(each["name"], each["change"]) for each in rows_of(out)]) == (0, [(windows[0], "loaded")])
         assert ledger.read().windows[windows[0]].loaded is not None
@@ -216,12 +216,10 @@ class TestRestart:
         assert resolve(ten, at(9), at(20))["offsets"] == 4
         assert run("ledger", "restart", "loads")[0] == 1, "it is as the ledger knows it"
         assert run("ledger", "void", "loads", windows[2])[0] == 0
-        (told,) = [
-            row for row in rows_of(run("ledger", "list", "loads", "-o", "json")[1]) if row["status"] == "restart"
-        ]
+        (told,) = [row for row in rows_of(run("ledger", "list", "loads", "-o", "json")[1]) if row["state"] == "restart"]
         assert (told["lost"], "at least 4 offsets of the old logs" in told["remark"]) == (4, True)
         listed = rows_of(run("ledger", "list", "loads", "-o", "json")[1])
-        assert [row["status"] for row in listed] == ["published", "published", "hole", "restart", "pinned"]
+        assert [row["state"] for row in listed] == ["published", "published", "hole", "restart", "pinned"]
 
     def test_a_truncated_log_goes_on_where_it_was_truncated(
         self, run: Run, ledger: Ledger, ten: str, resolve: Resolve, produce: Produce, windows: list[str]
@@ -259,7 +257,7 @@ class TestRestart:
         code, _, err = run("ledger", "restart", "loads")
         assert (code, "restarted already" in err, "ledger rewind" in err) == (1, True, True)
         listed = rows_of(run("ledger", "list", "loads", "-o", "json")[1])
-        (at_,) = (row["start"] for row in listed if row["status"] == "restart")
+        (at_,) = (row["start"] for row in listed if row["state"] == "restart")
         code, out, _ = run("ledger", "rewind", "loads", "--to", at_, "-o", "json")
         assert (code, [row["what"] for row in rows_of(out)]) == (0, ["restart"])
         assert (ledger.read().restarts, list(ledger.state.windows)) == ((), windows)

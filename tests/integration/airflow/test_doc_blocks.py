@@ -18,7 +18,7 @@ from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_kafka_offsets.get_provider_info import get_provider_info
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.submission.table_load import TableLoad
+from airflow_kafka_offsets.spark.table_load import TableLoad
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, Run
 from tests.integration.client.cases.workload import new_name
@@ -33,7 +33,7 @@ LEFT_OUT = {
 IMPORTS = """
 from airflow.sdk import DAG, Asset, task
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.submission.table_load import TableLoad
+from airflow_kafka_offsets.spark.table_load import TableLoad
 """
 """Of a Dag that is shown without any."""
 

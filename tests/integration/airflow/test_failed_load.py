@@ -81,9 +81,17 @@ def test_rows_that_an_application_drops_are_the_tasks_own_error_for_good(
 
 def test_the_ready_made_load_says_which_argument_is_wrong(load: Load, tmp_path: Path) -> None:
     with pytest.raises(AirflowFailException) as failed:
-        load(application_args=["--output", (tmp_path / "t").as_uri(), "--json-schema", "no schema at, all"])
+        load(
+            application_args=[
+                "--output",
+                (tmp_path / "t").as_uri(),
+                "--value-format",
+                "json",
+                "schema=no schema at, all",
+            ]
+        )
     assert fails_with(ConfigurationError, failed)
-    assert str(failed.value).startswith("ConfigurationError: --json-schema: The schema 'no schema at, all' can't")
+    assert str(failed.value).startswith("ConfigurationError: value: The schema 'no schema at, all' can't")
 
 
 def test_an_applications_own_exception_is_named_and_tried_again(load: Load, tmp_path: Path, printed: Printed) -> None:

@@ -243,7 +243,7 @@ class TestVerifyWaits:
         import asyncio
 
         window = resolve(ten, at(2), at(7))
-        wrong = ["--output", (tmp_path / "out").as_uri(), "--json-schema", "no schema at all("]
+        wrong = ["--output", (tmp_path / "out").as_uri(), "--value-format", "json", "schema=no schema at all("]
         prepared = prepare(window, context, tmp_path, application_args=wrong)
         verify = KafkaVerifyWindowOperator(task_id="verify", window=window, load=prepared, deferrable=True)
         with pytest.raises(TaskDeferred) as deferred:
@@ -253,7 +253,7 @@ class TestVerifyWaits:
         assert isinstance(trigger, KafkaWindowLoadedTrigger)
         event = asyncio.run(self.next_event(KafkaWindowLoadedTrigger(**trigger.serialize()[1])))
         assert event["status"] == "failed"
-        assert "--json-schema: The schema" in event["message"]
+        assert "value: The schema" in event["message"]
         with pytest.raises(AirflowFailException, match="can't be parsed"):
             verify.execute_complete(context, event)
         with pytest.raises(AirflowFailException, match="can't be parsed"):
@@ -264,7 +264,7 @@ class TestVerifyWaits:
     ) -> None:
         window = resolve(ten, at(2), at(7))
         prepared = prepare(window, context, tmp_path / "out")
-        failing = [*prepared["submit"], "--json-schema", "no schema at all("]
+        failing = [*prepared["submit"], "--value-format", "json", "schema=no schema at all("]
         assert submit(failing).returncode != 0
         assert submit(prepared["submit"]).returncode == 0
         verify = KafkaVerifyWindowOperator(task_id="verify", window=window, load=prepared, deferrable=True)

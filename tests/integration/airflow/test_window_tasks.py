@@ -24,6 +24,7 @@ from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
+from airflow_kafka_offsets.references.window_ref import WindowRefs
 from tests.integration.airflow.conftest import (
     LOCAL_SPARK,
     T0_MS,
@@ -93,7 +94,7 @@ class TestPreflight:
         monkeypatch: pytest.MonkeyPatch,
         named: dict[str, str],
     ) -> None:
-        """Airflow started by its path has not its own environment's programs on PATH."""
+        """Airflow started by its path has not its own environment's programs on PATH. No attempt is begun for it."""
         window = resolve(ten, at(2), at(7))
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", LOCAL_SPARK)
@@ -106,6 +107,7 @@ class TestPreflight:
         advised = re.search(r"PySpark's is (\S+): put its folder on PATH, or give its path as spark_binary=", said)
         assert advised is not None
         assert os.access(advised[1], os.X_OK)
+        assert WindowRefs.from_json(window).ledgers()[0].window(window["window"]).attempts == ()
 
     def test_missing_java_is_one_clear_line(
         self,

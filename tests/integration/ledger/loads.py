@@ -15,7 +15,6 @@ from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
 from airflow_kafka_offsets.ledger.entries import Attempted, Published, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.storage import StoragePath
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -43,7 +42,7 @@ def new_ledger(root: Path | str) -> Ledger:
     return made
 
 
-def _path(root: Path | str) -> StoragePath:
+def _path(root: Path | str) -> UPath:
     if not isinstance(root, str):
         return UPath(root)
     # Not above: processes of these tests import this module, and Airflow takes seconds.
@@ -140,8 +139,11 @@ def publish_result(ledger: Ledger, window: Window, result: RunResult, *, at_ms: 
 
 def publish_asked(counted: Counted) -> Published:
     """Publish what a driver has counted, as it is when Kafka has nothing against it."""
-    (outcome,) = loads.publish_each_asked([counted])
-    return loads.returned(outcome)
+    return loads.returned(loads.publish_each_asked({0: counted})[0])
+
+
+def reload(ledger: Ledger, window: Window) -> None:
+    ledger.change(lambda state: load_decisions.reload(state, [window.name]))
 
 
 def store_result(ledger: Ledger, window: Window, result: RunResult) -> Counted:

@@ -14,22 +14,18 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import IntervalError
-from airflow_kafka_offsets.ledger import corrections, file_lists, load_decisions
+from airflow_kafka_offsets.ledger import corrections, file_lists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import StoredFiles
 from airflow_kafka_offsets.ledger.verification import verify
-from tests.integration.ledger.loads import publish, resolve
+from tests.integration.ledger.loads import publish, reload, resolve
 from tests.integration.ledger.results import FILES
 
 
 def listed(ledger: Ledger, window: Window) -> list[str] | None:
     content = ledger.files.read(f"files/window={window.name}/files.txt")
     return None if content is None else content.decode().splitlines()
-
-
-def reload(ledger: Ledger, window: Window) -> None:
-    ledger.change(lambda state: load_decisions.reload(state, [window.name]))
 
 
 def void(ledger: Ledger, *windows: Window) -> None:

@@ -37,8 +37,8 @@ def no_kafka() -> AbstractContextManager[OffsetsClient]:
 
 
 def started(ledger: Ledger, name: str, manifest: str) -> Attempted | Published:
-    (begun,) = attempts.begin_each([attempts.Wanted(ledger, name, manifest)], no_kafka, {"run": "r-1"})
-    return loads.returned(begun)
+    wanted = attempts.Wanted(ledger, name, manifest)
+    return loads.returned(attempts.begin_each([wanted], no_kafka, {"run": "r-1"})[wanted])
 
 
 class TestBegin:
@@ -121,7 +121,7 @@ class TestPublish:
         with pytest.raises(
             UnprovenError, match=r"is not published: read 9 rows, wrote 10.*stay at file:///out"
         ) as told:
-            loads.returned(*loads.publish_each(no_kafka, [short]))
+            loads.returned(loads.publish_each(no_kafka, {0: short})[0])
         assert not isinstance(told.value, CountedTwiceError)
 
 

@@ -52,6 +52,10 @@ class TestPlace:
     def test_says_how_far_its_window_has_come(self, get: Get, offset: int, where: str, hour: int, state: str) -> None:
         (place,) = get(offset=offset).json()["places"]
         assert (place["where"], place["window"], place["state"]) == (where, window(hour), state)
+        failure = place["failure"]
+        assert (failure and (failure["error"], failure["why"])) == (
+            ("UnprovenError", "What was read or written isn't what the window has") if state == "failed" else None
+        )
 
     @pytest.mark.parametrize(
         ("offset", "where", "earlier", "later"),

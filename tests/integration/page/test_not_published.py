@@ -15,7 +15,7 @@ from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.offsets.instants import now_ms
+from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.page.app import make_app
@@ -91,7 +91,7 @@ class TestNotPublished:
         load(late, 3)
         answer = ask(most=most)
         assert states(answer) == ["verified", "pinned", "loading", "verified"][-most:]
-        assert answer["overview"]["holes"] == holes(late) == []
+        assert [hole["words"] for hole in answer["overview"]["holes"]] == holes(late) == []
         assert answer["overview"]["unloaded_from_ms"] == T0 + HOUR_MS
 
     def test_a_part_that_no_window_has_is_a_hole_beside_one_that_is_not_published_yet(
@@ -103,9 +103,13 @@ class TestNotPublished:
         answer = ask()
         assert states(answer) == ["verified", "hole", "pinned", "verified"]
         (hole,) = answer["overview"]["holes"]
-        assert [hole] == holes(late)
-        assert f"no window has {OFFSETS} of the {2 * OFFSETS} offsets" in hole
-        assert hole.endswith(f"; not published yet: {window(2)}")
+        assert [hole["words"]] == holes(late)
+        assert f"no window has {OFFSETS} of the {2 * OFFSETS} offsets" in hole["words"]
+        assert hole["words"].endswith(f"; not published yet: {window(2)}")
+        start, end = iso_instant(T0 + HOUR_MS), iso_instant(T0 + 3 * HOUR_MS)
+        assert hole["filled_by"].startswith(
+            f"airflow backfill create --dag-id loads --from-date {start} --to-date {end} "
+        )
 
     @pytest.mark.parametrize("most", [100, 2])
     def test_windows_and_holes_before_the_first_published_one_are_not_loaded(
@@ -119,7 +123,7 @@ class TestNotPublished:
         assert states(answer)[-4:] == ["hole", "pinned", "hole", "verified"]
         assert [each["offsets"] for each in answer["entries"] if each["kind"] == "hole"] == [OFFSETS, 2 * OFFSETS]
         assert answer["overview"]["unloaded_from_ms"] == T0
-        assert answer["overview"]["holes"] == holes(late) != []
+        assert [hole["words"] for hole in answer["overview"]["holes"]] == holes(late) != []
         assert answer["overview"]["next"]["backfills"] == 2, "which aren't late, though their hours were long ago"
 
     def test_a_gap_between_windows_after_the_last_published_one_is_a_row(self, late: Ledger, ask: Ask) -> None:
@@ -129,7 +133,7 @@ class TestNotPublished:
         answer = ask()
         assert states(answer) == ["verified", "pinned", "hole", "pinned"]
         assert answer["overview"]["unloaded_from_ms"] == T0 + HOUR_MS
-        assert answer["overview"]["holes"] == holes(late) != []
+        assert [hole["words"] for hole in answer["overview"]["holes"]] == holes(late) != []
 
     def test_an_hour_without_a_window_is_a_row_though_nothing_is_missing(self, late: Ledger, ask: Ask) -> None:
         """Its run was skipped, and nothing was written in it."""
@@ -199,6 +203,6 @@ def test_a_snapshot_that_cannot_be_read_hides_no_window(late: Ledger, ask: Ask) 
     (Path(urlsplit(late.uri).path) / snapshot_file(stored.offsets)).write_bytes(b"not a snapshot")
     answer = ask()
     assert answer["overview"]["gone_offsets"] is None
-    assert stored.offsets in answer["overview"]["holes"][0]
+    assert stored.offsets in answer["overview"]["holes"][0]["words"]
     assert states(answer) == ["verified"]
     assert answer["entries"][0]["window"] == window_id(T0, T0 + HOUR_MS)

@@ -142,31 +142,6 @@ class TestWhatWasNotLoaded:
         assert [point["unloaded"] for point in added] == [str(7 + 5), str(14 - 7)]
 
 
-class TestLag:
-    """After the last window that was published when the newest snapshot was resolved."""
-
-    def lag_of(self, ledger: Ledger, topic: str = "t", most: int = 100) -> Json | None:
-        lag: Json | None = timeline(ledger, topic, None, most)["lag"]
-        return lag
-
-    def test_is_counted_partition_by_partition(self, ledger: Ledger, load_window: Load) -> None:
-        """A difference of sums took the whole log of what was added since, also its deleted records."""
-        load_window(0, 1)
-        place(ledger, with_added(seen(2, {0: 20, 1: 120}), 9, log_start_offset=4))
-        assert self.lag_of(ledger) == {"offsets": str(15 + 15), "behind_ms": HOUR_MS + MINUTE_MS}
-        assert self.lag_of(ledger, "added") == {"offsets": str(9 + 5 - 4), "behind_ms": HOUR_MS + MINUTE_MS}
-
-    def test_is_known_where_few_snapshots_were_read(self, ledger: Ledger, load_window: Load) -> None:
-        for hour in range(5):
-            load_window(hour, hour + 1)
-        assert self.lag_of(ledger, most=3) == self.lag_of(ledger)
-        assert self.lag_of(ledger) == {"offsets": "30", "behind_ms": HOUR_MS + MINUTE_MS}
-
-    def test_is_unknown_where_nothing_was_published_by_then(self, ledger: Ledger, load_window: Load) -> None:
-        load_window(0, 1)
-        assert self.lag_of(ledger) is None
-
-
 class TestALogThatHasBegunAnew:
     def test_is_shown_without_the_one_before(self, ledger: Ledger, load_window: Load) -> None:
         load_window(0, 2)
@@ -182,7 +157,6 @@ class TestALogThatHasBegunAnew:
             ("20", None),
         ]
         assert [(each["start_offset"], each["end_offset"]) for each in found["windows"]] == [("10", "20")]
-        assert found["lag"] == {"offsets": "30", "behind_ms": 3 * HOUR_MS + MINUTE_MS}, "all of the new log"
 
 
 def of_another(taken: OffsetSnapshot) -> OffsetSnapshot:

@@ -10,11 +10,8 @@ from uuid import uuid4
 
 import pytest
 from airflow.models.dagrun import DagRun
-from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.trigger import Trigger
-from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
-from airflow.serialization.helpers import serialize_template_field
 from airflow.utils.session import create_session
 from sqlalchemy import delete, insert, text
 
@@ -22,11 +19,10 @@ from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
-from airflow_kafka_offsets.conditions.offsets_reached import LogEndsFound, OffsetsReached
+from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.wait_memory import WaitMemory
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ClusterUnreachableError
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.page.waits import read_waits
@@ -50,7 +46,6 @@ CASES: list[tuple[Condition, str, list[str], list[str]]] = [
         ["t"],
     ),
     (GroupsCaughtUp(("g",), max_age_ms=60_000), "the group is behind by no record older than 60 s", ["g"], []),
-    (LogEndsFound("g", ("t",)), "Kafka has said where the logs end, which the group then has to reach", ["g"], ["t"]),
     (OffsetsReached("g", TARGET), f"the group has committed up to {SINCE}", ["g"], ["t"]),
     (WindowComplete(("t",), T0), "every partition has a record at or after 2026-11-21T06:00:00.000Z", [], ["t"]),
     (
@@ -106,7 +101,7 @@ def deferred(condition: Condition) -> tuple[str, dict[str, Any]]:
 def nothing_left(log_in: As) -> Iterator[None]:
     yield
     with create_session() as session:
-        for model in (RenderedTaskInstanceFields, TaskInstance, DagRun, Trigger):
+        for model in (TaskInstance, DagRun, Trigger):
             session.execute(delete(model))
 
 
@@ -126,7 +121,6 @@ def test_a_deferred_sensor_says_what_its_trigger_was_given(
             "task_id": "wait",
             "map_index": -1,
             "since_ms": T0,
-            "on": "triggerer",
             "until_ms": T0 + 900 * 24 * HOUR_MS,
             "groups": groups,
             "topics": topics,
@@ -135,50 +129,6 @@ def test_a_deferred_sensor_says_what_its_trigger_was_given(
             "said": SAID,
         }
     ]
-
-
-@pytest.mark.parametrize(
-    ("operator", "given", "groups", "topics"),
-    [
-        ("KafkaGroupLagSensor", {"groups": "g", "topics": None}, ["g"], []),
-        ("KafkaGroupLagSensor", {"groups": ["g", "h"], "topics": ["t"]}, ["g", "h"], ["t"]),
-        ("KafkaOffsetsReachedSensor", {"group": "g", "target": "{}", "topics": None}, ["g"], None),
-        ("KafkaWindowCompleteSensor", {"pipeline": str(KafkaPipeline("p", ["t", "u"]))}, [], ["t", "u"]),
-        ("KafkaNewDataSensor", {"pipeline": str(KafkaPipeline("p", "t"))}, [], ["t"]),
-        ("KafkaNewDataSensor", {"pipeline": str(KafkaPipeline("p", "t"))[:-9]}, [], None),
-        ("KafkaNewDataSensor", {"pipeline": "__import__('os').abort()"}, [], None),
-        ("KafkaGroupLagSensor", {}, None, None),
-    ],
-)
-def test_a_poking_sensor_says_what_airflow_has_rendered(
-    log_in: As, operator: str, given: dict[str, Any], groups: list[str] | None, topics: list[str] | None
-) -> None:
-    """What isn't known is never none."""
-    add_task("loads", "wait", state="running", operator=operator)
-    if given:
-        with create_session() as session:
-            fields = {"dag_id": "loads", "task_id": "wait", "run_id": "r", "map_index": -1, "rendered_fields": given}
-            session.execute(insert(RenderedTaskInstanceFields.__table__).values(**fields))
-    (wait,) = listed(log_in)
-    assert (wait["groups"], wait["topics"], wait["on"], wait["said"]) == (groups, topics, "worker", None)
-    assert [wait["awaited"]] == [each.awaited_in_general for each in CONDITIONS.values() if each.sensor == operator]
-
-
-def test_a_poking_sensors_connection_may_be_its_pipelines(log_in: As) -> None:
-    add_task("loads", "wait", state="running", operator="KafkaNewDataSensor")
-    with create_session() as session:
-        given = {"pipeline": serialize_template_field(KafkaPipeline("p", "t", kafka_conn_id="prod"), "pipeline")}
-        fields = {"dag_id": "loads", "task_id": "wait", "run_id": "r", "map_index": -1, "rendered_fields": given}
-        session.execute(insert(RenderedTaskInstanceFields.__table__).values(**fields))
-    (wait,) = listed(log_in)
-    assert (wait["topics"], wait["kafka_conn_id"]) == (["t"], "prod")
-
-
-def test_a_sensor_that_waits_for_its_ledgers_store_is_listed_too(log_in: As) -> None:
-    later = TimeDeltaTrigger(timedelta(seconds=60)).serialize()
-    add_task("loads", "wait", later, operator="KafkaNewDataSensor")
-    (wait,) = listed(log_in)
-    assert (wait["awaited"], wait["on"]) == ("new records have arrived", "triggerer")
 
 
 def test_each_of_our_sensors_is_known() -> None:
@@ -191,7 +141,7 @@ def test_each_of_our_sensors_is_known() -> None:
 
 def test_others_that_wait_or_have_ended_are_not_among_them(log_in: As) -> None:
     add_task("loads", "ended", state="success", operator="KafkaGroupLagSensor")
-    add_task("loads", "other", state="running", operator="BashOperator")
+    add_task("loads", "pokes", state="running", operator="KafkaGroupLagSensor")
     add_task("loads", "elsewhere", ("some.other.Trigger", {"condition": {}}))
     assert listed(log_in) == []
 
@@ -237,16 +187,6 @@ def test_a_trigger_of_another_version_hides_no_other(log_in: As, arguments: dict
     add_task("loads", "odd", (deferred(GroupsCaughtUp(("g",)))[0], arguments))
     add_task("loads", "wait", deferred(GroupsCaughtUp(("g",))))
     assert {wait["task_id"]: wait["awaited"] is None for wait in listed(log_in)} == {"odd": True, "wait": False}
-
-
-@pytest.mark.parametrize("rendered", [["a list"], "text", {"groups": 5, "topics": {"a": 1}, "kafka_conn_id": [1]}])
-def test_odd_rendered_fields_hide_no_other(log_in: As, rendered: Any) -> None:
-    add_task("loads", "odd", state="running", operator="KafkaGroupLagSensor")
-    with create_session() as session:
-        fields = {"dag_id": "loads", "task_id": "odd", "run_id": "r", "map_index": -1, "rendered_fields": rendered}
-        session.execute(insert(RenderedTaskInstanceFields.__table__).values(**fields))
-    add_task("loads", "wait", deferred(GroupsCaughtUp(("g",))))
-    assert {wait["task_id"] for wait in listed(log_in)} == {"odd", "wait"}
 
 
 def test_no_executor_config_is_unpickled(log_in: As) -> None:

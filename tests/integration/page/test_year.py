@@ -15,7 +15,6 @@ from fastapi import FastAPI
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Attempted, Output, Pinned, Published, Snapshotted, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from airflow_kafka_offsets.page import permissions
 from airflow_kafka_offsets.page.app import make_app
@@ -53,7 +52,7 @@ def snapshot_entry(ledger: Ledger, taken: OffsetSnapshot, hour: int) -> Snapshot
 
 
 def window_entry(ledger: Ledger, taken: list[OffsetSnapshot], hour: int) -> Pinned:
-    manifest = Manifest.of(PIPELINE, ledger.id, window_between(taken[hour], taken[hour + 1]))
+    manifest = Manifest.of(PIPELINE, ledger.id, taken[hour], taken[hour + 1])
     stored = ledger.contents.add_manifest(manifest) if hour >= HOURS - SHOWN else "cd" * 32
     return Pinned(window(hour), stored, OFFSETS)
 

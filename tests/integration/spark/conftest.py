@@ -19,7 +19,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.session.conf import RunConf
+from airflow_kafka_offsets.spark.session.conf import GIVEN_BACK, RunConf
 from dev.kafka import Broker
 from dev.spark_packages import jars_of
 from tests.integration.conftest import Produce, Record
@@ -74,6 +74,7 @@ SMALL = {
     # Compiling a query takes a third of the CPU, for a handful of rows. It is compiled on clusters and by spark-submit.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **GIVEN_BACK,
 }
 """What a session of few rows needs."""
 
@@ -227,18 +228,18 @@ def empty_manifest(manifest: Manifest) -> Manifest:
 @pytest.fixture(scope="session")
 def transactional(make_flights: MakeFlights, broker: Broker) -> str:
     """A topic: offsets 0 to 9 are committed records, 10 a marker, 11 to 15 aborted records, 16 a marker."""
-    return _write_transactions(broker, make_flights({0: 0}), committed=10, aborted=5)
+    return write_transactions(broker, make_flights({0: 0}), committed=10, aborted=5)
 
 
 @pytest.fixture(scope="session")
 def sparse(make_flights: MakeFlights, broker: Broker) -> Manifest:
     """More offsets without a record than with one: a committed record, its marker, three aborted ones and theirs, and
     so on, 8 times; the window ends with a marker, where the log ends too."""
-    topic = _write_transactions(broker, make_flights({0: 0}), committed=1, aborted=3, rounds=8)
+    topic = write_transactions(broker, make_flights({0: 0}), committed=1, aborted=3, rounds=8)
     return manifest_of([(topic, 0, 0, 48)])
 
 
-def _write_transactions(broker: Broker, topic: str, committed: int, aborted: int, rounds: int = 1) -> str:
+def write_transactions(broker: Broker, topic: str, committed: int, aborted: int, rounds: int = 1) -> str:
     with closing(
         connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers, transactional_id=topic)
     ) as producer:

@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark import FileSink, ValueFormat, decode_json, read_published
+from airflow_kafka_offsets.spark import FileSink, ValueFormat, read_published
 from airflow_kafka_offsets.spark.session.session import held
+from airflow_kafka_offsets.spark.values.decoding import decode_column
 from dev import ROOT
 from tests.integration.conftest import Produce
 from tests.integration.spark.conftest import MakeFlights, OpenWindow
@@ -33,7 +34,6 @@ def text(content: str) -> bytes:
 
 
 NOT_UTF8 = b'{"icao24": "\xff", "altitude_m": 7}'
-REPLACED = NOT_UTF8.decode(errors="replace")
 JSON = [
     b'{"icao24": "3c0001", "altitude_m": 7}',
     b"not JSON",
@@ -44,18 +44,6 @@ JSON = [
     NOT_UTF8,
     b"\xef\xbb\xbf{}",
 ]
-FROM_JSON = [
-    ("3c0001", 7, None),
-    (None, None, "not JSON"),
-    None,
-    (None, None, ""),
-    (None, None, " "),
-    ("3c0002", None, '{"icao24": "3c0002", "altitude_m": "high"}'),
-    (None, None, REPLACED),
-    (None, None, "\ufeff{}"),
-]
-"""What becomes of it; only a tombstone becomes null."""
-RAW = [NOT_UTF8 if value is NOT_UTF8 else None for value in JSON]
 KEYS = [b"N1", b"\xff\xfeN\x00", b"\xed\xa0\x80", "\u00e9".encode(), b"", None, b"a\x00b", b"N8"]
 TEXTS = ["N1", None, None, "\u00e9", "", None, "a\x00b", "N8"]
 """The keys beside the JSON. Two aren't UTF-8: one is UTF-16, one has half of a surrogate pair."""
@@ -113,15 +101,6 @@ def published(
 
 
 class TestTextAndJson:
-    def test_what_does_not_fit_keeps_its_text_or_its_bytes(
-        self, published: Callable[..., list[Row]], page: dict[str, Any]
-    ) -> None:
-        rows = published(0, JSON, page["with_json"])
-        assert [row.flight and tuple(row.flight) for row in rows] == FROM_JSON
-        assert [row.raw_value and bytes(row.raw_value) for row in rows] == RAW
-        assert [row.key for row in rows] == TEXTS
-        assert _restored(rows, "key") == KEYS
-
     def test_the_ready_made_load_keeps_the_bytes_and_the_reason(self, open_window: OpenWindow, topic: str) -> None:
         """A value is then null if any of it doesn't fit."""
         window = open_window(manifest_of([(topic, 0, 0, len(JSON))]))
@@ -151,15 +130,15 @@ class TestTextAndJson:
         """In UTC, as the page says."""
         with held(spark, "spark.sql.session.timeZone", lambda _: "UTC"):
             for text, schema, expected in CHANGED:
-                rows = decode_json(_values(spark, text.encode()), schema)
-                (row,) = rows.selectExpr("string(value.x) AS x", "value._corrupt_record AS text").collect()
+                rows = decode_column(_values(spark, text.encode()), "value", ValueFormat("json", schema), None)
+                (row,) = rows.selectExpr("string(value.x) AS x", "value_error").collect()
                 assert tuple(row) == (expected, None), text
 
     @pytest.mark.parametrize(
         ("schema", "said"),
         [
             ("no schema at, all", "^The schema 'no schema at, all' can't be parsed"),
-            ("a INT, _corrupt_record STRING", "_corrupt_record twice, which is added to it"),
+            ("a INT, _corrupt_record STRING", "_corrupt_record twice, as we add one"),
             ("a INT, b STRUCT<c: INT, _Corrupt_Record: INT>, A INT", "the field a twice"),
             ("a ARRAY<STRUCT<c: INT, C: INT>>", "the field c twice"),
             ("a MAP<STRING, STRUCT<c: INT, C: INT>>", "the field c twice"),
@@ -167,7 +146,7 @@ class TestTextAndJson:
     )
     def test_a_schema_that_no_table_can_have_is_refused(self, spark: SparkSession, schema: str, said: str) -> None:
         with pytest.raises(ConfigurationError, match=said):
-            decode_json(_values(spark, b"{}"), schema)
+            decode_column(_values(spark, b"{}"), "value", ValueFormat("json", schema), None)
 
 
 class TestAvro:

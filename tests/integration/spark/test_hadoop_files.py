@@ -28,7 +28,6 @@ class TestFiles:
     def test_what_is_missing_is_none_or_nothing(self, files: HadoopFiles, tmp_path: Path) -> None:
         assert files.read(f"file://{tmp_path}/missing") is None
         assert files.names(f"file://{tmp_path}/missing") == []
-        assert not files.exists(f"file://{tmp_path}/missing")
 
     @pytest.mark.parametrize(
         ("given", "expected"),

@@ -23,8 +23,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 from airflow_kafka_offsets.spark import DeltaSink, FileSink, PinnedWindow, load_windows, pinned_window, pinned_windows
-from airflow_kafka_offsets.spark.session.batch import BatchWindow, batch_to_bytes
-from airflow_kafka_offsets.spark.session.conf import RunConf
+from airflow_kafka_offsets.spark.session.conf import BatchWindow, RunConf, batch_to_bytes
 from tests.integration.ledger.loads import publish_asked
 from tests.integration.spark.conftest import Pin
 from tests.unit.spark import ledgers

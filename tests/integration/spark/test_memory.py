@@ -15,7 +15,7 @@ from dev.kafka import Broker
 from tests.benchmarks.spark_memory import held_mib, write_large
 
 
-@pytest.mark.nightly("drivers with a small heap; the session's confs are compared by the test below")
+@pytest.mark.nightly("drivers with a small heap; the test below has what a session is told of its confs")
 class TestManyWindowsInOneSession:
     def test_a_small_heap_holds_however_many_come_after_each_other(self, broker: Broker) -> None:
         """Four were too many while executors kept for minutes what each task had fetched last."""
@@ -25,22 +25,14 @@ class TestManyWindowsInOneSession:
         assert held is not None, "out of memory"
         assert held < 256
 
-    def test_the_session_says_what_it_was_started_with(self, spark: SparkSession) -> None:
-        reader.give_back_soon(spark)
-        confs = spark.sparkContext.getConf()
-        assert {name: confs.get(name) for name in GIVEN_BACK} == GIVEN_BACK
 
-
-class TestExecutorsThatKeepIt:
-    def test_the_user_is_told_once_which_confs_to_start_the_session_with(
-        self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """A session of a cluster, whose executors were there before."""
-        monkeypatch.setattr(type(spark.sparkContext), "getConf", lambda _: SparkConf(loadDefaults=False))
-        monkeypatch.setattr(spark.sparkContext, "master", "spark://elsewhere:7077")
-        monkeypatch.setattr(reader, "_told", set())
-        with caplog.at_level(logging.WARNING):
-            reader.give_back_soon(spark)
-            reader.give_back_soon(spark)
-        (line,) = caplog.messages
-        assert all(f"--conf {name}={value}" in line for name, value in GIVEN_BACK.items())
+def test_the_user_is_told_once_which_confs_to_start_the_session_with(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(type(spark.sparkContext), "getConf", lambda _: SparkConf(loadDefaults=False))
+    monkeypatch.setattr(reader, "_told", set())
+    with caplog.at_level(logging.WARNING):
+        reader.tell_to_give_back(spark)
+        reader.tell_to_give_back(spark)
+    (line,) = caplog.messages
+    assert all(f"--conf {name}={value}" in line for name, value in GIVEN_BACK.items())

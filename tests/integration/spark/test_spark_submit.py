@@ -117,8 +117,9 @@ class TestLoad:
             table,
             "--key-format",
             "string",
-            "--json-schema",
-            "icao24 STRING, altitude_m INT",
+            "--value-format",
+            "json",
+            "schema=icao24 STRING, altitude_m INT",
         )
         stdout, stderr = process.communicate()
 

@@ -15,7 +15,7 @@ from airflow_kafka_offsets.conditions.condition import Condition, Progress, chec
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.needs import Answers, Need
 from airflow_kafka_offsets.conditions.new_data import NewData
-from airflow_kafka_offsets.conditions.offsets_reached import LogEndsFound, OffsetsReached
+from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ConfigurationError, KafkaOffsetsError
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
@@ -143,8 +143,6 @@ class TestJson:
             GroupsCaughtUp(("a", "b"), ("t",), max_lag=3, no_commit="wait", stable_polls=2),
             GroupsCaughtUp(("a",), max_age_ms=60_000, isolation_level=IsolationLevel.READ_UNCOMMITTED),
             OffsetsReached("g", POSITIONS),
-            LogEndsFound("g"),
-            LogEndsFound("g", ("t",), IsolationLevel.READ_UNCOMMITTED),
             WindowComplete(("t",), 1_795_240_800_000, idle="assume_after", idle_after_ms=1000),
             NewData(("t",), POSITIONS, 10),
             NewData(("t",), FixedOffsets("the log starts")),

@@ -70,7 +70,7 @@ def loader(name: str, who: str, *, apart: bool) -> Writer:
 
     def write(files: Files) -> object:
         log = Log(files, "memory")
-        manifest = decisions.window_of(log.read(), name).manifest
+        manifest = log.read().window(name).manifest
         state, attempt = log.change(lambda state: load_decisions.begin(state, Attempted(name, {"who": who}), manifest))
         if not attempt:
             return ("stands", state.windows[name].loaded)

@@ -214,6 +214,14 @@ class TestCheckpoints:
             with pytest.raises(LedgerConflictError, match=r"has no commit 8.* Clear the task that resolves"):
                 Log(there, "memory", at_least=8).read()
 
+    def test_one_that_gets_shorter_while_a_process_has_it_open_is_found_out_when_it_reads(self) -> None:
+        """Otherwise it would go on above a gap."""
+        files = MemoryFiles()
+        log = write(files, 5)
+        del files.files[commit_file(5)]
+        with pytest.raises(LedgerConflictError, match=r"has no commit 5.* restored from an older copy since"):
+            log.read()
+
     @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"format":2}', b"\xff"])
     def test_a_commit_that_is_damaged_is_named(self, written: dict[str, bytes], content: bytes) -> None:
         files = MemoryFiles(written | {commit_file(180): content})

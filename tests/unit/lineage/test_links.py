@@ -8,22 +8,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.get_provider_info import get_provider_info
-from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, folder_page, history_page
+from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, history_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-
-
-@pytest.mark.parametrize(
-    ("uri", "page"),
-    [
-        ("s3://lake/k l/w/x", "https://console.aws.amazon.com/s3/buckets/lake?prefix=k%20l/w/x/"),
-        ("gs://lake/k/w/x", "https://console.cloud.google.com/storage/browser/lake/k/w/x"),
-        ("hdfs://nn:8020/k/w/x", ""),
-        ("file:///k/w/x", ""),
-    ],
-)
-def test_a_folder_is_shown_by_its_stores_console_or_not_at_all(uri: str, page: str) -> None:
-    assert folder_page(uri) == page
 
 
 @pytest.mark.parametrize(
@@ -51,7 +38,8 @@ class TestOfATask:
         task = KafkaSparkSubmitOperator(task_id="t", window={}, application_args=["--output", "file:///t"])
         assert [link.get_link(task, ti_key=self.KEY) for link in task.operator_extra_links] == ["", ""]
 
-    def test_they_lead_to_what_it_has_seen(self) -> None:
+    def test_they_lead_to_what_it_has_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", "file:///k")
         task = KafkaSparkSubmitOperator(
             task_id="t",
             window={},
@@ -59,11 +47,9 @@ class TestOfATask:
             conf={"spark.yarn.historyServer.address": "history:18080"},
         )
         task.application_id = "app-1"
-        task.seen = (TaskWindow("s3://lake/k/p/windows/w/0a0a.json", "00", "p", "w", ("t",)),)
+        task.seen = (TaskWindow("file:///k/p/windows/w/0a0a.json", "00", "p", "w", ("t",)),)
         assert SparkUILink().get_link(task, ti_key=self.KEY) == "http://history:18080/history/app-1/"
-        assert WindowLink().get_link(task, ti_key=self.KEY) == (
-            "https://console.aws.amazon.com/s3/buckets/lake?prefix=k/p/windows/w/"
-        )
+        assert WindowLink().get_link(task, ti_key=self.KEY) == "http://localhost:8080/kafka-windows/#/p/p/w/w"
 
 
 def test_the_provider_names_the_links_of_its_operators() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.spark.load import parse_arguments
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.spark.table_load import TableLoad
 
 GLUES = [
     *("--job-bookmark-option", "job-bookmark-disable", "--JOB_ID", "j_1", "true", "--JOB_RUN_ID", "jr_1"),
@@ -14,7 +15,7 @@ GLUES = [
 
 
 def test_what_glue_adds_is_passed_over() -> None:
-    found = parse_arguments([*GLUES[:7], "--output", "s3://lake/orders", *GLUES[7:], "--sink", "delta"])
+    found = TableLoad.of_words([*GLUES[:7], "--output", "s3://lake/orders", *GLUES[7:], "--sink", "delta"])
     assert (found.output, found.sink) == ("s3://lake/orders", "delta")
 
 
@@ -31,5 +32,19 @@ def test_what_glue_adds_is_passed_over() -> None:
 def test_what_nobody_adds_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A misspelt option would write another table than was asked for."""
     with pytest.raises(SystemExit):
-        parse_arguments(words)
+        TableLoad.of_words(words)
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--key-format", "avro", "subjects=a"], "^key_format: A format takes schema=, subject=, version="),
+        (["--value-format", "avro", "version=three"], "^value_format: A format takes .* not 'version=three'"),
+        (["--bad-records", "drop"], "bad_records must be 'keep' or"),
+    ],
+    ids=["an option", "a version", "bad records"],
+)
+def test_what_an_argument_does_not_take_is_refused_by_its_name(words: list[str], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        TableLoad.of_words(["--output", "o", *words])

@@ -1,4 +1,4 @@
-"""Which Spark application a load is shown, while it runs: the one whose driver has signed its note."""
+"""Which Spark application a load is shown, while it runs: the one that its driver has noted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.patience import GRACE_S, PATIENCE_S
 from tests.unit.ledger.memory import MemoryFiles
 
 LOG = logging.getLogger("task")
-ATTEMPT, RUN, KEY, UI = 7, "0000000a", "key", "http://127.0.0.1:4040"
+ATTEMPT, RUN, UI = 7, "0000000a", "http://127.0.0.1:4040"
 
 
 @pytest.fixture(autouse=True)
@@ -38,9 +38,9 @@ def attempt() -> AttemptFiles:
 def note(attempt: AttemptFiles) -> Callable[..., None]:
     """Write what a driver notes."""
 
-    def put(ui: str | None, key: str | None = KEY, run: str = RUN, name: str = "app-1") -> None:
-        content = json.dumps(SparkApplication(name, ui).to_json(ATTEMPT, run, key))
-        attempt.files.replace(f"{attempt.folder}/{note_file(run)}", content.encode())
+    def put(ui: str | None) -> None:
+        content = json.dumps(SparkApplication("app-1", ui).to_json())
+        attempt.files.replace(f"{attempt.folder}/{note_file(RUN)}", content.encode())
 
     return put
 
@@ -49,7 +49,7 @@ def note(attempt: AttemptFiles) -> Callable[..., None]:
 def loading(attempt: AttemptFiles, found: list[SparkApplication] | None = None) -> Iterator[None]:
     """A load of half a second at most, with a thread that is not to outlive it by much."""
     started = time.monotonic()
-    with found_application([attempt], KEY, LOG, (found if found is not None else []).append):
+    with found_application([attempt], LOG, (found if found is not None else []).append):
         yield
     assert time.monotonic() - started < GRACE_S
 
@@ -73,28 +73,6 @@ def test_it_is_logged_and_handed_on(
     assert caplog.messages == ["Spark application app-1 is running" + (f"; its UI is {UI}" if ui else "")]
 
 
-@pytest.mark.parametrize("key", [None, "another key"])
-def test_an_address_that_the_driver_didnt_sign_is_not_shown(
-    attempt: AttemptFiles, note: Callable[..., None], key: str | None
-) -> None:
-    """Whoever may write to the ledger could send people to any address. And the key of an earlier try's driver isn't
-    kept."""
-    note(UI, key)
-    found: list[SparkApplication] = []
-    with loading(attempt, found):
-        until(lambda: bool(found))
-    assert found == [SparkApplication("app-1", None)]
-
-
-def test_of_several_notes_the_signed_one_is_shown(attempt: AttemptFiles, note: Callable[..., None]) -> None:
-    note("http://elsewhere", "another key", "00000001", "app-0")
-    note(UI)
-    found: list[SparkApplication] = []
-    with loading(attempt, found):
-        until(lambda: bool(found))
-    assert found == [SparkApplication("app-1", UI)]
-
-
 def test_a_load_that_ends_before_its_driver_began_leaves_no_word(
     attempt: AttemptFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,10 +92,10 @@ def test_a_store_that_fails_for_a_while_is_asked_again(
 ) -> None:
     asked, answers = AttemptFiles.applications, [OSError("slow down")]
 
-    def flaky(self: AttemptFiles, key: str) -> list[SparkApplication]:
+    def flaky(self: AttemptFiles) -> list[SparkApplication]:
         if answers:
             raise answers.pop()
-        return asked(self, key)
+        return asked(self)
 
     monkeypatch.setattr(AttemptFiles, "applications", flaky)
     note(UI)
@@ -132,11 +110,11 @@ def test_a_load_that_has_ended_gets_no_links_of_a_late_answer(
 ) -> None:
     asked, looked, left = AttemptFiles.applications, threading.Event(), threading.Event()
 
-    def slow(self: AttemptFiles, key: str) -> list[SparkApplication]:
+    def slow(self: AttemptFiles) -> list[SparkApplication]:
         looked.set()
         left.wait(PATIENCE_S)
         time.sleep(0.1)
-        return asked(self, key)
+        return asked(self)
 
     monkeypatch.setattr(AttemptFiles, "applications", slow)
     note(UI)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -11,10 +12,10 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.spark.load import formats_of, parse_arguments
 from airflow_kafka_offsets.spark.session.release import SparkRelease
 from airflow_kafka_offsets.spark.sinks.kinds import SINKS
-from airflow_kafka_offsets.submission.table_load import SinkKind, TableLoad
+from airflow_kafka_offsets.spark.table_load import SinkKind, TableLoad
+from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
 from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
 
@@ -29,12 +30,8 @@ AVRO, DELTA = "org.apache.spark:spark-avro_2.13:4.0.0", "io.delta:delta-spark_2.
         ({"output": ""}, "needs its output"),
         ({"sink": "detla"}, "sink must be 'parquet' or"),
         ({"value_format": "arvo"}, "A format is binary, .* not 'arvo'"),
-        ({"value_format": "json"}, "json needs a schema"),
-        ({"value_format": "avro", "json_schema": "a INT"}, "A schema in DDL is for the format json, not for avro"),
-        ({"key_format": "json"}, "json needs a schema"),
-        ({"value_format": "string", "value_version": 3}, "A version is for formats with a registry"),
-        ({"value_format": "avro", "value_version": "3"}, "value_version must be a whole number"),
-        ({"value_format": "avro", "value_message": "M"}, "A message is for the format protobuf"),
+        ({"value_format": "json"}, "^value_format: The format json needs a schema"),
+        ({"key_format": "json"}, "^key_format: The format json needs a schema"),
         ({"flatten": True}, "flatten= needs values with fields, and value_format='binary' has none"),
         ({"value_format": "avro", "bad_records": "dead-letter"}, "dead_letters=, where they go, are given together"),
         ({"value_format": "avro", "dead_letters": "d"}, "are given together or not at all"),
@@ -55,24 +52,40 @@ def test_what_contradicts_itself_is_refused_at_once(arguments: dict[str, Any], s
 
 
 @pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("avro", "a INT"), "A schema in DDL is for the format json, not for avro"),
+        (("string", None, None, 3), "A version is for formats with a registry"),
+        (("avro", None, None, "3"), "A version is a whole number"),
+        (("avro", None, None, None, "M"), "A message is for the format protobuf"),
+    ],
+    ids=lambda each: None if isinstance(each, str) else each[0],
+)
+def test_a_format_takes_only_what_it_uses(arguments: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        ValueFormat(*arguments)
+
+
+@pytest.mark.parametrize(
     "table",
     [
         TableLoad("s3://lake/o"),
-        TableLoad("o", json_schema="a INT", flatten=True, headers=True, min_partitions=4),
-        TableLoad("o", sink="delta", value_format="avro", key_format="string", flatten="value_", value_version=2),
-        TableLoad("o", value_format="protobuf", value_message="a.B", value_subject="{topic}-a.B", bad_records="fail"),
+        TableLoad("o", value_format=ValueFormat("json", "a INT"), flatten=True, headers=True, min_partitions=4),
+        TableLoad("o", sink="delta", value_format=ValueFormat("avro", version=2), key_format="string", flatten="v_"),
+        TableLoad(
+            "o", value_format=ValueFormat("protobuf", subject=["{topic}-a.B"], message="a.B"), bad_records="fail"
+        ),
         TableLoad("o/{topic}", value_format="json-schema", bad_records="dead-letter", dead_letters="d"),
-        TableLoad("o", value_format="avro", value_subject=["{topic}-a.B", "c"]),
+        TableLoad("o", key_format=ValueFormat("avro", subject=["{topic}-a.B", "c"]), flatten=False),
     ],
     ids=lambda table: " ".join(table.arguments()),
 )
 def test_the_load_reads_its_words_as_they_were_meant(table: TableLoad) -> None:
-    found = parse_arguments(table.arguments())
-    assert (found.output, found.sink, found.headers) == (table.output, table.sink, table.headers)
-    assert found.flatten == {True: "", False: None}.get(table.flatten, table.flatten)  # type: ignore[call-overload]
-    assert found.bad_records == [table.bad_records, *([table.dead_letters] if table.dead_letters else [])]
-    assert found.min_partitions == table.min_partitions
-    assert tuple(formats_of(found).values()) == table.formats
+    found = TableLoad.of_words(table.arguments())
+    assert found.formats == table.formats
+    assert replace(found, value_format="json-schema", key_format="binary") == replace(
+        table, value_format="json-schema", key_format="binary"
+    )
 
 
 def test_it_knows_all_sinks_of_the_driver() -> None:
@@ -110,12 +123,12 @@ class TestOperators:
                 type(task)(task_id="t", window={}, application=table, application_args=["x"])
 
     def test_render_a_copy_since_tasks_may_share_it(self) -> None:
-        table = TableLoad("{{ where }}/orders", value_format="avro", value_subject="{{ where }}")
+        table = TableLoad("{{ where }}/orders", value_format=ValueFormat("avro", subject="{{ where }}"))
         task = KafkaSparkSubmitOperator(task_id="l", window={}, application=table)
         task.render_template_fields({"where": "s3://lake"})  # type: ignore[arg-type]
         assert task.application_args[1] == "s3://lake/orders"
-        assert task.application_args[-1] == "s3://lake"
-        assert table.output == "{{ where }}/orders"
+        assert task.application_args[-1] == "subject=s3://lake"
+        assert (table.output, table.formats["value"].subject) == ("{{ where }}/orders", "{{ where }}")
 
     def test_a_forgotten_output_is_found_when_the_dag_is_parsed(self) -> None:
         with pytest.raises(ConfigurationError, match="has no output"):

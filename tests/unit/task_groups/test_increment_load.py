@@ -12,13 +12,15 @@ from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
-from airflow_kafka_offsets.submission.table_load import TableLoad
-from airflow_kafka_offsets.task_groups.increment_load import KafkaIncrementLoad, kafka_increment_load
+from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.spark.values.formats import ValueFormat
+from airflow_kafka_offsets.task_groups.increment_load import kafka_increment_load
+from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup
 
 GIVEN: dict[str, Any] = {"pipeline": KafkaPipeline("p", "t"), "application": TableLoad("o")}
 
 
-def group(of_dag: dict[str, Any] | None = None, **arguments: Any) -> tuple[DAG, KafkaIncrementLoad]:
+def group(of_dag: dict[str, Any] | None = None, **arguments: Any) -> tuple[DAG, KafkaLoadGroup]:
     with DAG("d", default_args=of_dag or {}) as dag:
         return dag, kafka_increment_load(group_id="g", **(GIVEN | arguments))
 
@@ -33,20 +35,20 @@ def test_it_waits_resolves_loads_and_verifies_and_others_follow_with_the_increme
         loaded >> KafkaCommitOffsetsOperator(task_id="commit", window=loaded.window, group="g")
     assert order(dag) == ["g.new_data", "g.resolve", "g.load", "g.verify", "commit"]
     assert isinstance(loaded.resolve, KafkaResolveIncrementOperator)
-    assert loaded.new_data is not None
-    assert (loaded.new_data.deferrable, loaded.verify.deferrable) == (True, False)
+    assert loaded.sensor is not None
+    assert (loaded.sensor.deferrable, loaded.verify.deferrable) == (True, False)
 
 
 def test_of_a_name_and_topics_it_makes_the_pipeline() -> None:
     _, loaded = group(pipeline="p", topics=["t", "u"])
-    assert loaded.new_data is not None
-    assert loaded.new_data.pipeline == loaded.resolve.pipeline == KafkaPipeline("p", ["t", "u"])
+    assert loaded.sensor is not None
+    assert loaded.sensor.pipeline == loaded.resolve.pipeline == KafkaPipeline("p", ["t", "u"])
 
 
 def test_without_waiting_it_begins_with_resolving() -> None:
     dag, loaded = group(wait=False)
     assert order(dag) == ["g.resolve", "g.load", "g.verify"]
-    assert loaded.new_data is None
+    assert loaded.sensor is None
 
 
 def test_arguments_reach_the_tasks_that_they_are_for() -> None:
@@ -62,15 +64,15 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         on_hole="warn",
         outlets=[table],
         default_args={"retries": 3},
-        application=TableLoad("{{ o }}", sink="delta", flatten=True, json_schema="a INT"),
+        application=TableLoad("{{ o }}", sink="delta", flatten=True, value_format=ValueFormat("json", "a INT")),
     )
-    assert loaded.new_data is not None
+    waits: Any = loaded.sensor
     assert isinstance(loaded.resolve, KafkaResolveIncrementOperator)
-    tasks = (loaded.new_data, loaded.resolve, loaded.load, loaded.verify)
+    tasks = (waits, loaded.resolve, loaded.load, loaded.verify)
     assert {each.retries for each in tasks} == {3}
-    assert loaded.new_data.pipeline == loaded.resolve.pipeline == clicks
-    assert (loaded.new_data.min_records, loaded.new_data.max_age) == (100, timedelta(hours=1))
-    assert loaded.new_data.poke_interval == 7
+    assert waits.pipeline == loaded.resolve.pipeline == clicks
+    assert (waits.min_records, waits.max_age) == (100, timedelta(hours=1))
+    assert waits.poke_interval == 7
     assert (loaded.resolve.since, loaded.load.on_data_loss) == ("latest", "load_rest")
     assert (loaded.verify.on_hole, loaded.verify.outlets, loaded.load.outlets) == ("warn", [table], [])
     assert loaded.load.application_args == [
@@ -78,8 +80,9 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         "{{ o }}",
         "--sink",
         "delta",
-        "--json-schema",
-        "a INT",
+        "--value-format",
+        "json",
+        "schema=a INT",
         "--flatten",
     ]
 

@@ -12,13 +12,15 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.submission.table_load import TableLoad
-from airflow_kafka_offsets.task_groups.window_load import KafkaWindowLoad, kafka_window_load
+from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.spark.values.formats import ValueFormat
+from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup
+from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
 
 GIVEN: dict[str, Any] = {"pipeline": KafkaPipeline("p", "t"), "application": TableLoad("o")}
 
 
-def group(of_dag: dict[str, Any] | None = None, **arguments: Any) -> tuple[DAG, KafkaWindowLoad]:
+def group(of_dag: dict[str, Any] | None = None, **arguments: Any) -> tuple[DAG, KafkaLoadGroup]:
     with DAG("d", default_args=of_dag or {}) as dag:
         return dag, kafka_window_load(group_id="g", **(GIVEN | arguments))
 
@@ -33,14 +35,14 @@ def test_it_waits_resolves_loads_and_verifies_and_others_follow_with_the_window(
         loaded >> KafkaCommitOffsetsOperator(task_id="commit", window=loaded.window, group="g")
     assert order(dag) == ["g.complete", "g.resolve", "g.load", "g.verify", "commit"]
     assert dag.get_task("commit").upstream_task_ids == {"g.resolve", "g.verify"}
-    assert loaded.complete is not None
-    assert loaded.complete.deferrable
+    assert loaded.sensor is not None
+    assert loaded.sensor.deferrable
 
 
 def test_without_waiting_it_begins_with_resolving() -> None:
     dag, loaded = group(wait=False)
     assert order(dag) == ["g.resolve", "g.load", "g.verify"]
-    assert loaded.complete is None
+    assert loaded.sensor is None
 
 
 @pytest.mark.parametrize(
@@ -65,26 +67,26 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
         on_data_loss="load_rest",
         default_args={"retries": 3, "pool": "spark"},
         packages="connector",
-        application=TableLoad("{{ o }}", sink="delta", flatten=True, json_schema="a INT"),
+        application=TableLoad("{{ o }}", sink="delta", flatten=True, value_format=ValueFormat("json", "a INT")),
         allow_gaps=True,
     )
-    assert loaded.complete is not None
-    tasks = (loaded.complete, loaded.resolve, loaded.load, loaded.verify)
+    waits: Any = loaded.sensor
+    tasks = (waits, loaded.resolve, loaded.load, loaded.verify)
     assert {(each.retries, each.pool) for each in tasks} == {(3, "spark")}
-    assert (loaded.complete.start, loaded.resolve.end) == ("{{ a }}", "{{ b }}")
-    assert (loaded.complete.idle, loaded.complete.idle_after) == ("assume_after", timedelta(hours=1))
+    assert (waits.start, loaded.resolve.end) == ("{{ a }}", "{{ b }}")
+    assert (waits.idle, waits.idle_after) == ("assume_after", timedelta(hours=1))
     assert (loaded.load.on_data_loss, loaded.load.packages, loaded.load.application_args, loaded.load.allow_gaps) == (
         "load_rest",
         "connector",
-        ["--output", "{{ o }}", "--sink", "delta", "--json-schema", "a INT", "--flatten"],
+        ["--output", "{{ o }}", "--sink", "delta", "--value-format", "json", "schema=a INT", "--flatten"],
         True,
     )
 
 
 def test_of_a_name_and_topics_it_makes_the_pipeline() -> None:
     _, loaded = group(pipeline="p", topics=["t", "u"])
-    assert loaded.complete is not None
-    assert loaded.complete.pipeline == loaded.resolve.pipeline == KafkaPipeline("p", ["t", "u"])
+    assert loaded.sensor is not None
+    assert loaded.sensor.pipeline == loaded.resolve.pipeline == KafkaPipeline("p", ["t", "u"])
 
 
 @pytest.mark.parametrize("argument", ["kafka_conn_id", "isolation_level", "ledger_root", "topic_pattern"])
@@ -96,10 +98,10 @@ def test_what_the_pipeline_says_is_refused_beside_it(argument: str) -> None:
 def test_what_is_not_given_is_what_the_dag_says_for_all_its_tasks() -> None:
     of_dag = {"on_data_loss": "load_rest", "idle": "fail", "idle_after": 60, "retries": 5, "on_future_record": "warn"}
     _, loaded = group(of_dag, default_args={"retries": 3})
-    assert loaded.complete is not None
-    tasks = (loaded.complete, loaded.resolve, loaded.load, loaded.verify)
+    waits: Any = loaded.sensor
+    tasks = (waits, loaded.resolve, loaded.load, loaded.verify)
     assert {each.retries for each in tasks} == {3}
-    assert (loaded.complete.idle, loaded.resolve.on_future_record) == ("fail", "warn")
+    assert (waits.idle, loaded.resolve.on_future_record) == ("fail", "warn")
     assert loaded.load.on_data_loss == "load_rest"
 
 

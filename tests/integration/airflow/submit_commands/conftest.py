@@ -89,13 +89,8 @@ def load(window: dict[str, Any], **arguments: Any) -> KafkaSparkSubmitOperator:
 
 
 def last(noted: Path) -> dict[str, Any]:
-    """What spark-submit was given last; without the key that was made for the attempt."""
-    given = dict(json.loads(noted.read_text().splitlines()[-1]))
-    start = "spark.kafkaOffsets.noteSecret="
-    (found,) = (place for place, word in enumerate(given["words"]) if word.startswith(start))
-    assert given["words"].pop(found - 1) == "--conf"
-    del given["words"][found - 1]
-    return given
+    """What spark-submit was given last."""
+    return dict(json.loads(noted.read_text().splitlines()[-1]))
 
 
 def driver_of(context: Context) -> Any:

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
 from airflow_kafka_offsets.triggers.watchers import KafkaNewDataTrigger
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, Run, at, cleared, fails_with, recreate
+from tests.integration.airflow.conftest import T0_MS, Context, Publish, Resolve, Run, at, fails_with, recreate
 from tests.integration.airflow.waits.waits import INTERVAL_S, event_of, triggering, watch
 from tests.integration.airflow.windows.conftest import Increment, increment
 from tests.integration.client.cases.workload import send, transactional_producer
@@ -51,15 +51,11 @@ def snapshot(context: Context) -> Snapshot:
 
 @pytest.fixture
 def look(client: OffsetsClient, context: Context) -> Look:
-    """Check once what a sensor with these arguments waits for. Each look is a task of its own."""
+    """Check once what a sensor with these arguments waits for."""
 
     def check(topics: str | list[str], isolation_level: str = "read_committed", **arguments: Any) -> Progress:
         pipeline = KafkaPipeline("loads", topics, isolation_level=isolation_level)
-        sensor = KafkaNewDataSensor(task_id="s", pipeline=pipeline, **arguments)
-        try:
-            return sensor.condition(context).check(client)
-        finally:
-            context["task_state_store"].clear()
+        return KafkaNewDataSensor(task_id="s", pipeline=pipeline, **arguments).condition(context).check(client)
 
     return check
 
@@ -169,26 +165,15 @@ class TestSinceTheLastPublishedWindow:
         produce(ten, 0, ONE)
         assert look(ten).done
 
-    def test_the_window_stays_the_same_for_retries_and_is_forgotten_on_success(
+    def test_what_is_published_while_it_waits_is_no_new_data(
         self, ten: str, resolve: Resolve, publish: Publish, produce: Produce, context: Context
     ) -> None:
         publish(resolve(ten, at(0), at(4)))
-        assert not KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten), min_records=7).poke(context)
+        sensor = KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten), min_records=7)
+        assert not sensor.poke(context)
         publish(resolve(ten, at(4), at(10)))
         produce(ten, 0, ONE)
-        context["ti"].try_number = 2
-        assert KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten), min_records=7).poke(context)
-        assert context["task_state_store"] == {}
-
-    def test_the_window_is_looked_up_anew_by_a_task_that_is_cleared_before_it_had_passed(
-        self, ten: str, resolve: Resolve, publish: Publish, context: Context
-    ) -> None:
-        """What was published between is no new data."""
-        publish(resolve(ten, at(0), at(4)))
-        assert not KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten), min_records=7).poke(context)
-        publish(resolve(ten, at(4), at(10)))
-        cleared(context)
-        assert not KafkaNewDataSensor(task_id="s", pipeline=KafkaPipeline("loads", ten)).poke(context)
+        assert not sensor.poke(context)
 
     @pytest.fixture
     def broken(self, ledger: Ledger, ledger_root: Path) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk.exceptions import AirflowRescheduleException
 from kafka import KafkaAdminClient, TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -19,7 +20,7 @@ from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import T0_MS, Commit, Context, Resolve, at, cleared, fails_with, recreate
+from tests.integration.airflow.conftest import T0_MS, Commit, Context, Resolve, at, fails_with, recreate
 from tests.integration.client.cases.workload import new_name, send, transactional_producer
 from tests.integration.conftest import MakeTopic, Produce
 
@@ -43,12 +44,7 @@ def look(client: OffsetsClient, context: Context) -> Look:
     """Check once what a sensor with these arguments waits for."""
 
     def check(group: str, **arguments: object) -> Progress:
-        sensor = KafkaOffsetsReachedSensor(task_id="s", group=group, **arguments)
-        found = sensor.condition(context).check(client)
-        if found.ends is None:
-            return found
-        sensor.take_found(context, found.result)
-        return sensor.condition(context).check(client)
+        return KafkaOffsetsReachedSensor(task_id="s", group=group, **arguments).condition(context).check(client)
 
     return check
 
@@ -93,83 +89,67 @@ class TestWindowTarget:
 
 
 class TestLogEndTarget:
-    """The default: where the logs ended when the task began."""
+    """The default: where the logs ended when the try began."""
 
-    def sensor(self, group: str, **arguments: object) -> KafkaOffsetsReachedSensor:
-        return KafkaOffsetsReachedSensor(task_id="s", group=group, **arguments)
+    def poke(self, context: Context, group: str, **arguments: object) -> Any:
+        """One poke in a process of its own: the result; None if the task goes on waiting."""
+        context["ti"].get_first_reschedule_date = lambda _: None
+        sensor = KafkaOffsetsReachedSensor(task_id="s", group=group, mode="reschedule", **arguments)
+        try:
+            return sensor.execute(context)
+        except AirflowRescheduleException:
+            return None
 
-    def test_is_kept_across_retries_and_new_records_do_not_move_it(
-        self, ten: str, commit: Commit, produce: Produce, context: Context
-    ) -> None:
+    @pytest.fixture
+    def four(self, ten: str, commit: Commit) -> str:
+        """A group that has read the first four of ten records."""
         name = new_name("group")
         commit(name, ten, 4)
-        assert not self.sensor(name).poke(context)
+        return name
+
+    def test_stays_from_poke_to_poke_and_new_records_do_not_move_it(
+        self, ten: str, four: str, commit: Commit, produce: Produce, context: Context
+    ) -> None:
+        assert self.poke(context, four) is None
         produce(ten, 0, [(None, None, b"x")] * 5)
-        commit(name, ten, 10)
-        context["ti"].try_number = 2
-        result = self.sensor(name).execute(context)
+        commit(four, ten, 10)
+        result = self.poke(context, four)
         assert result["target"].startswith("the log end at ")
-        assert (result["group"], result["partitions"]) == (name, 1)
+        assert (result["group"], result["partitions"]) == (four, 1)
+        assert context["task_state_store"] == {}, "so that a cleared task starts anew"
 
-    def test_is_dropped_on_success_so_that_a_cleared_task_starts_anew(
-        self, ten: str, commit: Commit, produce: Produce, context: Context
+    def test_is_found_anew_by_each_try(
+        self, ten: str, four: str, commit: Commit, produce: Produce, context: Context
     ) -> None:
-        name = new_name("group")
-        commit(name, ten, 10)
-        assert self.sensor(name).poke(context)
-        assert context["task_state_store"] == {}
-        produce(ten, 0, [(None, None, b"x")])
-        assert not self.sensor(name).poke(context)
-
-    def test_is_found_anew_by_a_task_that_is_cleared_before_it_had_passed(
-        self, ten: str, commit: Commit, produce: Produce, context: Context
-    ) -> None:
-        """It timed out, was skipped or killed: nothing of ours ran then."""
-        name = new_name("group")
-        commit(name, ten, 4)
-        assert not self.sensor(name).poke(context)
+        """It then lies later, so that none passes too early. A task that is cleared, too, gets another try."""
+        assert self.poke(context, four) is None
         produce(ten, 0, [(None, None, b"x")] * 5)
-        commit(name, ten, 10)
-        cleared(context)
-        assert not self.sensor(name).poke(context), "five records are unread"
-        commit(name, ten, 15)
-        assert self.sensor(name).poke(context)
+        commit(four, ten, 10)
+        context["ti"].try_number = 2
+        assert self.poke(context, four) is None, "five records are unread"
+        commit(four, ten, 15)
+        assert self.poke(context, four)
 
     def test_is_found_anew_where_another_version_kept_something_else(
-        self, ten: str, commit: Commit, context: Context
+        self, ten: str, four: str, commit: Commit, context: Context
     ) -> None:
-        name = new_name("group")
-        commit(name, ten, 4)
-        assert not self.sensor(name).poke(context)
-        del context["task_state_store"]["kafka_offsets.fixed_offsets"]["fixed_offsets"]["cluster_id"]
-        assert not self.sensor(name).poke(context)
-        commit(name, ten, 10)
-        assert self.sensor(name).poke(context)
+        assert self.poke(context, four) is None
+        del context["task_state_store"]["kafka_offsets.wait"]["kept_offsets"]["cluster_id"]
+        assert self.poke(context, four) is None
+        commit(four, ten, 10)
+        assert self.poke(context, four)
 
     def test_of_a_topic_that_was_recreated_is_found_anew_as_the_error_says(
-        self, admin: KafkaAdminClient, ten: str, produce: Produce, commit: Commit, context: Context
+        self, admin: KafkaAdminClient, ten: str, four: str, produce: Produce, commit: Commit, context: Context
     ) -> None:
-        """Even where ``max_tries`` doesn't rise, as the Dag has fewer retries by now."""
-        name = new_name("group")
-        commit(name, ten, 4)
-        assert not self.sensor(name).poke(context)
+        assert self.poke(context, four) is None
         recreate(admin, ten)
         produce(ten, 0, [(None, None, b"x")] * 20)
-        commit(name, ten, 20)
+        commit(four, ten, 20)
         with pytest.raises(AirflowFailException, match="was re-created") as failed:
-            self.sensor(name).poke(context)
+            self.poke(context, four)
         assert fails_with(TopicChangedError, failed)
-        assert self.sensor(name).poke(context)
-
-    def test_is_dropped_when_the_triggerer_finds_that_it_cannot_be_reached(
-        self, ten: str, commit: Commit, context: Context
-    ) -> None:
-        name = new_name("group")
-        commit(name, ten, 4)
-        assert not self.sensor(name).poke(context)
-        with pytest.raises(AirflowFailException, match="re-created"):
-            self.sensor(name).execute_complete(context, {"status": "failed", "message": "re-created"})
-        assert context["task_state_store"] == {}
+        assert self.poke(context, four)
 
     def test_is_on_all_topics_that_the_group_has_committed_on(
         self, ten: str, topic: MakeTopic, produce: Produce, commit: Commit, context: Context
@@ -178,11 +158,11 @@ class TestLogEndTarget:
         produce(other, 1, [(None, None, b"x")] * 3)
         commit(name, ten, 10)
         commit(name, other, 0)
-        assert not self.sensor(name).poke(context), "a partition without a commit stands at its log start"
-        kept = FixedOffsets.from_json(context["task_state_store"]["kafka_offsets.fixed_offsets"]["fixed_offsets"])
+        assert self.poke(context, name) is None, "a partition without a commit stands at its log start"
+        kept = FixedOffsets.from_json(context["task_state_store"]["kafka_offsets.wait"]["kept_offsets"])
         assert set(kept.names()) == {ten, other}
         context["task_state_store"].clear()
-        assert self.sensor(name, topics=ten).poke(context)
+        assert self.poke(context, name, topics=ten)
 
     def test_ends_at_what_is_decided_for_those_who_read_committed_records(
         self, broker: Broker, ten: str, commit: Commit, context: Context
@@ -192,8 +172,8 @@ class TestLogEndTarget:
         commit(name, ten, 10)
         with transactional_producer(broker) as producer:
             send(producer, ten)
-            assert self.sensor(name).poke(context)
-            assert not self.sensor(name, isolation_level="read_uncommitted").poke(context)
+            assert self.poke(context, name)
+            assert self.poke(context, name, isolation_level="read_uncommitted") is None
 
 
 class TestReached:

@@ -232,7 +232,8 @@ class TestLoad:
         task = load(windows)
         task._running = begun, batch
         task.on_kill()
-        assert [files.has_ended for files in batch.files()] == [False, True, True]
+        notes = [files.failure() for files in batch.files()]
+        assert [note and note.message[:19] for note in notes] == [None, *["The task was killed"] * 2]
         reports = load(windows).execute(retried(context))
         numbers = {each["window"]: each["attempt"] for each in reports}
         kept = [each.name for each, made in batch.attempts.items() if numbers[each.name] == made.number]

@@ -18,11 +18,10 @@ from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.pipelines.attempts import reload
 from tests.integration.airflow.conftest import Context, Run
 from tests.integration.airflow.windows.conftest import XCom
 from tests.integration.airflow.windows.counted import Count, count, pinned, published, window
-from tests.integration.ledger.loads import begin, publish_asked
+from tests.integration.ledger.loads import begin, publish_asked, reload
 from tests.integration.ledger.results import result_of
 
 __all__ = ["count", "pinned", "window"]
@@ -114,7 +113,7 @@ class TestAnotherSubmitter:
         self, window: XCom, pinned: Window, context: Context, ledger: Ledger, count: Count
     ) -> None:
         publish_asked(count(pinned))
-        reload(ledger, [pinned.name])
+        reload(ledger, pinned)
         with pytest.raises(AirflowFailException, match="is to be loaded again: run its load first"):
             verified(window, context)
         again = count(pinned)

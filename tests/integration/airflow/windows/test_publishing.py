@@ -200,8 +200,7 @@ class TestTakingOver:
 
 
 def publish(client: OffsetsClient, counted: Counted) -> Published:
-    (outcome,) = publish_each(lambda: nullcontext(client), [counted])
-    return returned(outcome)
+    return returned(publish_each(lambda: nullcontext(client), {0: counted})[0])
 
 
 def take(client: OffsetsClient, ledger: Ledger, window: Window, handed: RunResult) -> Counted:

@@ -28,6 +28,7 @@ from tests.integration.airflow.windows.conftest import (
 )
 from tests.integration.client.cases.workload import new_name
 from tests.integration.conftest import MakeTopic, Produce
+from tests.patience import wait_until
 
 
 def named_ranges(window: XCom) -> dict[str, tuple[int, int]]:
@@ -84,7 +85,7 @@ class TestAddedPartition:
         window = resolve(ten, at(0), at(10))
         admin.create_partitions({ten: 2})
         produce(ten, 1, stamped(3, 12))
-        assert returned(*lost_of_each(client, [manifest_of(window)])) == ()
+        assert returned(lost_of_each(client, {0: manifest_of(window)})[0]) == ()
         assert resolve(ten, at(0), at(10)) == window
         following = resolve(ten, at(10), at(20))
         assert (ranges(following), evidence(following)[1][0]) == ([(0, 10, 10), (1, 0, 2)], "new_partition")
@@ -115,7 +116,7 @@ class TestAddedPartition:
         delete_before(ten, 2, partition=1)
         window = resolve(ten, at(5), at(20))
         assert ranges(window) == [(0, 5, 10), (1, 0, 3)]
-        assert returned(*lost_of_each(client, [manifest_of(window)], "load_rest")) == (LogRange(ten, 1, 0, 2),)
+        assert returned(lost_of_each(client, {0: manifest_of(window)}, "load_rest")[0]) == (LogRange(ten, 1, 0, 2),)
 
 
 class TestSeveralTopics:
@@ -209,6 +210,7 @@ class TestPattern:
         resolve(None, at(2), at(5), topic_pattern=pattern)
         for gone in (later, first):
             admin.delete_topics([gone])
+            wait_until(lambda name=gone: name not in admin.list_topics(), "the broker knows that the topic is gone")
             with pytest.raises(AirflowFailException, match=rf"has covered .*{gone}.* since") as failed:
                 resolve(None, at(5), at(8), topic_pattern=pattern)
             assert fails_with(ConfigurationError, failed)

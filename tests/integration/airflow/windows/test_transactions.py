@@ -75,7 +75,7 @@ class TestOpen:
             held = resolve(three, at(0), at(10))
             assert (ranges(held), evidence(held)) == ([(0, 0, 3)], [("matched", "log_end")])
             assert f"The window ends where an open transaction begins: {holder(client, three)}" in said()
-            assert returned(*lost_of_each(client, [manifest_of(held)])) == ()
+            assert returned(lost_of_each(client, {0: manifest_of(held)})[0]) == ()
             producer.commit_transaction()
         settle()
         following = resolve(three, at(10), at(20))

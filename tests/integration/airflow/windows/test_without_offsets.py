@@ -56,7 +56,7 @@ class TestAWindowThatNeverHadOffsets:
         verdict = KafkaVerifyWindowOperator(task_id="v", window=empty).execute(context)["verdict"]
         assert verdict == "read = written = log"
         (row,) = json.loads(run("ledger", "list", "loads", "-o", "json")[1])
-        assert (row["status"], row["attempts"]) == ("verified", 1)
+        assert (row["state"], row["attempts"]) == ("verified", 1)
         assert run("ledger", "verify", "loads")[0] == 0
 
     def test_tells_the_log_that_it_has_no_offsets(

@@ -133,6 +133,9 @@ class TestSaysWhatTheCommandsSay:
         claims = [claim for claim in verify(orders) if not claim.holds and claim.claim != "unpublished"]
         assert {claim.claim for claim in claims} == {"hole"}
         assert [words for words in titles if "no window" in words] == [claim.found for claim in claims]
+        expect(problems.filter(has_text="No window has")).to_contain_text(
+            "To load it: airflow backfill create --dag-id orders_hourly "
+        )
         lost = f"Lost before it was loaded: {LOST_OFFSETS} offsets of window {hours_of(LOST)}."
         expect(problems.filter(has_text=lost)).to_have_count(1)
 
@@ -174,7 +177,7 @@ class TestSaysWhatTheCommandsSay:
     ) -> None:
         """The last one is typed as the page shows it, with commas."""
         page, root = open_page("p/orders"), orders.uri.rpartition("/")[0]
-        for hour in (HOLE, LOST, PINNED, 5):
+        for hour in (HOLE, LOST, PINNED, FAILED, 5):
             offset = offset_at(3, hour) + 1
             with suppress(SystemExit):  # of a record in no window
                 main(["ledger", "find", "orders", "orders", "3", str(offset), "--ledger", root, "-o", "json"])
@@ -189,6 +192,9 @@ class TestSaysWhatTheCommandsSay:
                 expect(panel.locator("dl").get_by_role("link").first).to_have_text(hours_of(hour))
             else:
                 expect(panel).to_contain_text(f"it is between {hours_of(hour - 1)} and {hours_of(hour + 1)}")
+            if hour == FAILED:
+                expect(panel.get_by_role("link", name="orders_hourly, run scheduled__25, task load")).to_be_visible()
+                expect(panel).to_contain_text("What was read or written isn't what the window has (UnprovenError)")
             assert f"find?topic=orders&partition=3&offset={offset}" in page.url, "it can be sent to a colleague"
 
 
@@ -242,6 +248,12 @@ class TestOnCall:
         pipelines = open_page("").locator("tbody tr")
         expect(pipelines.filter(has_text="orders, payments")).to_contain_text(re.compile(late_by))
         expect(pipelines.filter(has_text="flights_hourly")).to_contain_text(re.compile("no; (next due in|due now)"))
+
+    def test_a_pipeline_that_has_published_nothing_says_so(
+        self, airflow_services: AirflowServices, open_page: Open
+    ) -> None:
+        make_orders((airflow_services.home / "ledger").as_uri(), "begun", {"orders": 1}, hours=[PINNED])
+        expect(open_page("p/begun").locator(".tiles")).to_contain_text("nothing published yet: no load has begun")
 
     def test_what_nobody_has_pinned_though_it_is_due_is_a_row(self, open_page: Open, stopped: str) -> None:
         """The last window ended three hours before the tests began, and another hour may pass meanwhile."""

@@ -59,13 +59,13 @@ class TestTables:
         """Its second reading has another row than its first one."""
         folder = f"file://{tmp_path}/table"
         frame(spark, [(flights, 0, offset) for offset in range(9)]).write.format("delta").save(folder)
-        asked = log_audit.log_starts
+        asked = log_audit.log_facts
 
         def meanwhile(*given: Any) -> Any:
             frame(spark, [(flights, 0, 9)]).write.format("delta").mode("append").save(folder)
             return asked(*given)
 
-        monkeypatch.setattr(log_audit, "log_starts", meanwhile)
+        monkeypatch.setattr(log_audit, "log_facts", meanwhile)
         with pytest.raises(SparkFailedError, match="has changed at the offsets of the windows"):
             audit(manifest_of([(flights, 0, 0, 10)]), AuditedTable(folder, format="delta"))
 

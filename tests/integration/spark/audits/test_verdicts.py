@@ -17,11 +17,11 @@ from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, Commit
 from airflow_kafka_offsets.offsets.audits import cells
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.offsets.audits.census import Census
-from airflow_kafka_offsets.offsets.audits.findings import Known, problem_at
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from dev.kafka import Broker
 from tests.integration.spark.audits.conftest import NOBODY, Audit, connected, places
-from tests.integration.spark.conftest import FIVE_MS, MakeFlights, delete_before
+from tests.integration.spark.audits.test_rule import expected
+from tests.integration.spark.conftest import FIVE_MS, MakeFlights, delete_before, write_transactions
 from tests.unit.spark.manifests import manifest_of
 
 
@@ -55,13 +55,18 @@ class TestTransactions:
         assert report.source is not None
         assert "Missing: " + f"{transactional}-0 at 3." in str(report)
 
+    @pytest.mark.parametrize("resolved", ["compact", "delete"])
     def test_of_a_compacted_topic_a_row_without_a_record_may_have_had_one(
-        self, audit: Audit, written: Any, transactional: str
+        self, audit: Audit, written: Any, broker: Broker, make_flights: MakeFlights, resolved: str
     ) -> None:
-        manifest = manifest_of([(transactional, 0, 0, 17)], cleanup_policy="compact")
-        table = written((transactional, 0, offset) for offset in [*range(10), 12])
-        report = audit(manifest, table)
+        """Even if it wasn't compacted yet when the window was resolved."""
+        made = make_flights({0: 0}, **{"cleanup.policy": "compact"})
+        topic = write_transactions(broker, made, committed=10, aborted=5)
+        manifest = manifest_of([(topic, 0, 0, 17)], cleanup_policy=resolved)
+        report = audit(manifest, written((topic, 0, offset) for offset in [*range(10), 12]))
         assert (report.is_complete, report.unconfirmed, report.records) == (True, 1, 10)
+        doubled = audit(manifest, written((topic, 0, offset) for offset in [*range(10), 12, 12]))
+        assert (dict(doubled.counts), doubled.rows) == ({"doubled": 1}, 12)
 
     def test_a_table_with_a_row_at_each_offset_is_not_complete_once_some_are_seen_to_lack_a_record(
         self, audit: Audit, written: Any, transactional: str, monkeypatch: pytest.MonkeyPatch
@@ -72,6 +77,17 @@ class TestTransactions:
         report = audit(manifest_of([(transactional, 0, 0, 17)]), table)
         assert dict(report.counts) == {"foreign": 5}
         assert places(report) == [("foreign", 0, 11, 15)]
+
+    def test_a_table_with_a_row_at_each_offset_is_not_complete_if_their_records_were_counted(
+        self, broker: Broker, audit: Audit, written: Any, transactional: str
+    ) -> None:
+        """All of a small window may be aborted records, with their marker after its end."""
+        manifest = manifest_of([(transactional, 0, 11, 16)])
+        with connected(broker) as client:
+            ranges = [each.log_range for each in manifest.ranges]
+            census = Census.of(client.log_contents(ranges).raise_for_errors())
+        table = written((transactional, 0, offset) for offset in range(16))
+        assert places(audit(manifest, table, census=census, servers=NOBODY)) == [("foreign", 0, 11, 15)]
 
     @pytest.mark.parametrize(("size", "is_counted"), [(4, False), (65_536, False), (4, True)])
     def test_each_offset_is_judged_by_the_rule(
@@ -84,7 +100,7 @@ class TestTransactions:
         is_counted: bool,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """Random rows, against the rule in Python: a record, its marker, three aborted ones and theirs, 8 times. Once
+        """Random rows, against the rule's oracle: a record, its marker, three aborted ones and theirs, 8 times. Once
         its records are counted, no broker is asked."""
         monkeypatch.setattr(cells, "SMALLEST", size)
         (whole,) = [each.log_range for each in sparse.ranges]
@@ -98,8 +114,7 @@ class TestTransactions:
         found = {
             (each.problem, offset) for each in report.findings for offset in range(each.start_offset, each.end_offset)
         }
-        known = Known(0, None, compacted=False)
-        told = {offset: problem_at(offset, int(offset % 6 == 0), rows[offset], known) for offset in range(48)}
+        told = {offset: expected(record=offset % 6 == 0, rows=rows[offset]) for offset in range(48)}
         assert found == {(problem, offset) for offset, problem in told.items() if problem}
         assert report.rows == rows.total()
         assert report.records == 8
@@ -122,7 +137,8 @@ class TestPlainTopics:
         manifest = manifest_of([(flights, 0, 10, 90), (flights, 2, 0, 250)])
         rows = [(flights, 0, offset) for offset in range(100)]
         rows += [(flights, 2, offset) for offset in range(250) if offset not in (60, 61, 200)]
-        report = audit(manifest, written(rows), missing_to=f"file://{tmp_path}/missing")
+        table, missing_to = written(rows), f"file://{tmp_path}/missing"
+        report = audit(manifest, table, missing_to=missing_to)
         assert places(report) == [("missing", 2, 60, 61), ("missing", 2, 200, 200)]
         assert (report.looked_at, report.rows, report.records) == (100, 327, 330)
         assert report.written is not None
@@ -130,6 +146,9 @@ class TestPlainTopics:
         repaired = spark.read.parquet(report.written.output)
         assert {"key", "value", "timestamp"} <= set(repaired.columns)
         assert sorted(row.offset for row in repaired.collect()) == [60, 61, 200]
+        again = audit(manifest, table, missing_to=missing_to, run="1" * 8)
+        assert again.written == report.written
+        assert spark.read.parquet(missing_to).count() == 3, "a retry adds nothing"
 
     def test_what_the_writers_group_has_not_come_to_is_not_missing(
         self, broker: Broker, audit: Audit, written: Any, flights: str

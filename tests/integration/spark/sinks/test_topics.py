@@ -23,7 +23,7 @@ from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperato
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, IcebergSink, Sink, read_published
 from airflow_kafka_offsets.spark.sinks.kinds import table_of
-from airflow_kafka_offsets.submission.table_load import TableLoad
+from airflow_kafka_offsets.spark.table_load import TableLoad
 from tests.integration.airflow.conftest import FOR_EVER, TaskStateStore
 from tests.integration.conftest import MakeTopic, Produce
 from tests.integration.spark.conftest import MakeFlights, OpenWindow

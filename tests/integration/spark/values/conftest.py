@@ -13,10 +13,11 @@ from kafka import KafkaProducer
 from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.spark.load import load, parse_arguments
+from airflow_kafka_offsets.spark.load import load
 from airflow_kafka_offsets.spark.pinned import pinned_window
 from airflow_kafka_offsets.spark.session.conf import ATTEMPT, COMMIT, MANIFEST, PREFIX, SHA256, RunConf
 from airflow_kafka_offsets.spark.session.session import held
+from airflow_kafka_offsets.spark.table_load import TableLoad
 from dev.kafka import Broker
 from dev.schema_registry import SchemaRegistry
 from tests.integration.kafka_clients import connect
@@ -65,7 +66,7 @@ def run_load(spark: SparkSession, registry: SchemaRegistry) -> Callable[..., Run
         with ExitStack() as stack:
             for name, value in confs.items():
                 stack.enter_context(held(spark, name, lambda _, value=value: value))  # type: ignore[misc]
-            return load(pinned_window(spark), parse_arguments(words))
+            return load(pinned_window(spark), TableLoad.of_words(words))
 
     return run
 

@@ -186,7 +186,7 @@ class TestSubjectsOfOtherStrategies:
         strategy = {"subject.name.strategy": topic_record_subject_name_strategy}
         since = AvroSerializer(registry_client, text(1), conf=strategy)
         send([(None, write(value, context), []) for write, (_, value) in zip((before, since), ROWS[:2], strict=True)])
-        words = ("--value-subject", "{topic}-org.example.Flight", "{topic}-value", "--value-format", "avro")
+        words = ("--value-format", "avro", "subject={topic}-org.example.Flight", "subject={topic}-value")
         conf = pin(manifest_of([(topic_name, 0, 0, 2)]))
         result = run_load(conf, *words, "--output", table)
         rows = spark.read.parquet(f"{table}/*/*").orderBy("offset").collect()
@@ -221,7 +221,7 @@ class TestTheReadersVersion:
         assert str(newer) in second.schemas[0].hashes
         assert spark.read.parquet(str(second.output)).schema["value"].dataType.names == ["id", "carrier"]  # type: ignore[union-attr]
 
-        third = run_load(pin(manifest, again=True), *words, "--value-version", "2")
+        third = run_load(pin(manifest, again=True), *words, "--value-format", "avro", "version=2")
         assert third.schemas[0].reader == newer
         assert spark.read.parquet(str(third.output)).schema["value"].dataType.names == ["id", "carrier", "delay"]  # type: ignore[union-attr]
 

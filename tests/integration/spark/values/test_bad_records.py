@@ -80,7 +80,7 @@ def test_a_field_of_the_name_of_a_column_is_refused_with_the_way_out(
 ) -> None:
     conf = pin(manifest)
     with pytest.raises(
-        ConfigurationError, match=r"^--flatten: The value has a field Offset, .* a prefix: flatten='value_'"
+        ConfigurationError, match=r"^flatten: The value has a field Offset, .* a prefix: flatten='value_'"
     ):
         run_load(conf, "--output", table, *AVRO, "--flatten")
     run_load(conf, "--output", table, *AVRO, "--flatten", "value_")
@@ -92,13 +92,16 @@ class TestBeforeAnythingIsRead:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (("--json-schema", "no schema at, all"), "--json-schema: The schema 'no schema at, all' can't be parsed"),
-            (("--json-schema", "a INT", "--value-format", "avro"), "--value-format: A schema in DDL is for the format"),
-            (("--key-format", "json"), "--key-format: The format json needs a schema"),
-            (("--flatten",), "--flatten: The value is of type binary, which has no fields"),
-            (("--bad-records", "fail"), "--bad-records: fail says nothing"),
+            (
+                ("--value-format", "json", "schema=no schema at, all"),
+                "value: The schema 'no schema at, all' can't be",
+            ),
+            (("--value-format", "avro", "schema=a INT"), "value_format: A schema in DDL is for the format"),
+            (("--key-format", "json"), "key_format: The format json needs a schema"),
+            (("--flatten",), "flatten= needs values with fields"),
+            (("--bad-records", "fail"), "bad_records='fail' says nothing"),
         ],
-        ids=lambda each: each[0] if isinstance(each, tuple) else "",
+        ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
     )
     def test_what_is_wrong_with_an_argument_begins_with_its_name(
         self, pin: Pin, manifest: Manifest, table: str, run_load: Callable[..., Any], words: tuple[str, ...], said: str
@@ -112,9 +115,9 @@ class TestBeforeAnythingIsRead:
     ) -> None:
         conf = pin(manifest)
         with pytest.raises(RegistryError, match="has no subject nobodys-value"):
-            run_load(conf, "--output", table, *AVRO, "--value-subject", "nobodys-value")
+            run_load(conf, "--output", table, "--value-format", "avro", "subject=nobodys-value")
         with pytest.raises(RegistryError, match="has no version 9, but 1"):
-            run_load(conf, "--output", table, *AVRO, "--value-version", "9")
+            run_load(conf, "--output", table, "--value-format", "avro", "version=9")
         with pytest.raises(RegistryError, match="is of type AVRO, but the load decodes JSON"):
             run_load(conf, "--output", table, "--value-format", "json-schema")
 

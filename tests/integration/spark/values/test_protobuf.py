@@ -159,7 +159,7 @@ def test_a_message_that_is_not_the_first_of_its_file_is_named(
     run_load: Callable[..., Any],
 ) -> None:
     send([(None, write(2, "shop.Flight.Leg", {"to": "JFK", "miles": 2.0}), [])])
-    words = ("--value-format", "protobuf", "--flatten", "--value-message", "shop.Flight.Leg")
+    words = ("--value-format", "protobuf", "message=shop.Flight.Leg", "--flatten")
     run_load(pin(manifest_of([(topic_name, 0, 0, 1)])), "--output", table, *words)
     (row,) = spark.read.parquet(f"{table}/*/*").collect()
     assert (row.to, row.miles, row.value_error) == ("JFK", 2.0, None)

@@ -6,6 +6,7 @@ import math
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.oauth_tokens import THREAD, OAuthSettings, TokenSource
 from airflow_kafka_offsets.errors import AuthenticationError, ClusterUnreachableError, ConfigurationError
 from dev.token_server import TokenServer
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -41,6 +42,10 @@ def look_ups() -> int:
     return sum(thread.name == THREAD for thread in threads())
 
 
+def await_no_look_up() -> None:
+    wait_until(lambda: look_ups() == 0, "all look-ups have ended")
+
+
 class TestFromAnIdentityServer:
     @pytest.mark.parametrize("tells", [{}, {"expires_in": None}, {"expires_in": "100"}])
     def test_is_renewed_at_four_fifths_of_its_life(
@@ -50,7 +55,7 @@ class TestFromAnIdentityServer:
         server.tells = tells
         source = TokenSource(settings)
         token = source.token()
-        assert token.expires_at - token.renew_at == pytest.approx(20, abs=1)
+        assert token.expires_at - token.renew_at == pytest.approx(20, abs=3)
         assert source.token() is token
         assert len(server.given) == 1
 
@@ -58,8 +63,9 @@ class TestFromAnIdentityServer:
         self, server: TokenServer, settings: OAuthSettings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It is asked again after half of what is left, and its failure told once the token has ended."""
-        source, began = TokenSource(settings), time.time()
+        source = TokenSource(settings)
         first = source.token()
+        began = first.expires_at - 100
         monkeypatch.setattr(server, "fails_with", 503)
         monkeypatch.setattr(time, "time", lambda: began + 82)
         kept = source.token()
@@ -74,9 +80,10 @@ class TestFromAnIdentityServer:
     ) -> None:
         """All logins of a call have the same one."""
         server.tells = {"access_token": "opaque", "expires_in": None}
-        source, began = TokenSource(settings), time.time()
-        assert source.token() is source.token()
-        monkeypatch.setattr(time, "time", lambda: began + 10)
+        source = TokenSource(settings)
+        first = source.token()
+        assert source.token() is first
+        monkeypatch.setattr(time, "time", lambda: first.expires_at)
         assert source.token().text == "opaque"
         assert len(server.given) == 2
 
@@ -134,7 +141,7 @@ class TestFromAnIdentityServer:
             "handshake": b"\x16\x03\x03\x40\x00",
             "proxy": b"HTTP/1.1 ",
         }
-        left = Semaphore(0)
+        left, accepted = Semaphore(0), []
         with socket.create_server(("127.0.0.1", 0)) as other:
 
             def answer(connection: socket.socket) -> None:
@@ -149,7 +156,8 @@ class TestFromAnIdentityServer:
             def accept() -> None:
                 with suppress(OSError):
                     while True:
-                        Thread(target=answer, args=(other.accept()[0],), daemon=True).start()
+                        accepted.append(other.accept()[0])
+                        Thread(target=answer, args=accepted[-1:], daemon=True).start()
 
             Thread(target=accept, daemon=True).start()
             place = f"127.0.0.1:{other.getsockname()[1]}"
@@ -159,13 +167,13 @@ class TestFromAnIdentityServer:
                 place = "login.example.org"
             scheme = "http" if how in ("whole answer", "body") else "https"
             source = TokenSource(replace(settings, endpoint=f"{scheme}://{place}/token"))
-            for _ in range(3):
-                with pytest.raises(ClusterUnreachableError, match=r"no full answer in time|gave no token within 1 s"):
+            until_s = time.monotonic() + PATIENCE_S
+            while len(accepted) < 3 and time.monotonic() < until_s:  # on a busy machine, some don't get that far
+                with pytest.raises(ClusterUnreachableError, match=r"no full answer in time|gave no token within"):
                     source.token()
-                until_s = time.monotonic() + PATIENCE_S
-                while look_ups() and time.monotonic() < until_s:
-                    time.sleep(0.01)
-                assert look_ups() == 0, "each ends moments after its connection"
+                await_no_look_up()
+            assert len(accepted) >= 3
+            for _ in accepted:
                 assert left.acquire(timeout=PATIENCE_S), "the server has seen that its connection has ended"
 
     def test_while_one_can_not_be_ended_no_other_begins(
@@ -173,19 +181,21 @@ class TestFromAnIdentityServer:
     ) -> None:
         """The look-up of a name, for example, which nothing ends."""
         monkeypatch.setattr(oauth_tokens, "_TIMEOUT_S", 0.5)
-        go, asked = Event(), []
+        go, begun, asked = Event(), Event(), []
 
         def hang(*place: Any, **_: Any) -> Any:
             asked.append(place)
-            go.wait(30)
+            begun.set()
+            go.wait(PATIENCE_S)
             raise OSError("no such name")
 
         monkeypatch.setattr(socket, "getaddrinfo", hang)
         source = TokenSource(replace(settings, endpoint="http://login.example.org/token"))
         try:
             for _ in range(2):
-                with pytest.raises(ClusterUnreachableError, match="gave no token within 500 ms"):
+                with pytest.raises(ClusterUnreachableError, match="gave no token within"):
                     source.token()
+                assert begun.wait(PATIENCE_S)
             assert (len(asked), look_ups()) == (1, 1)
         finally:
             go.set()
@@ -215,42 +225,43 @@ class TestFromAFunction:
         assert (token.text, dict(token.extensions)) == ("for scope=x", {"pool": "p-1"})
         assert source.token() is token
 
-    def test_one_that_is_slow_to_renew_leaves_time_to_use_the_last_one(self) -> None:
+    def test_one_that_is_slow_to_renew_leaves_time_to_use_the_last_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Half of the time, and the last token is kept as if the function had failed."""
+        go, waited = Event(), list[float]()
+
+        def give(_: str) -> tuple[str, float]:
+            if waited:
+                go.wait(PATIENCE_S)
+            return "token", time.time() + 1000
+
+        def wait(coming: Any, timeout_s: float) -> Any:
+            waited.append(timeout_s)
+            return futures.wait(coming, timeout_s if len(waited) == 1 else 0)
+
+        monkeypatch.setattr(oauth_tokens, "wait_for", wait)
+        source = TokenSource(OAuthSettings(give))
+        first = source.token(Deadline.after(PATIENCE_S))
+        source._token = replace(first, renew_at=time.time())
+        assert source.token(Deadline.after(600)).text == first.text
+        go.set()
+        assert 200 < waited[1] <= 300
+
+    def test_one_that_was_too_slow_is_called_again_when_its_token_has_ended(self) -> None:
+        """Nobody asked for so long, as between two polls."""
         go, given = Event(), []
 
         def give(_: str) -> tuple[str, float]:
             given.append(len(given))
-            if len(given) > 1:
-                go.wait(20)
-            return f"token-{len(given)}", time.time() + (20 if len(given) == 1 else 100)
-
-        source = TokenSource(OAuthSettings(give))
-        first = source.token()
-        source._token = replace(first, renew_at=time.time())
-        started = time.monotonic()
-        assert source.token(Deadline.after(6)).text == "token-1"
-        assert 2.9 < time.monotonic() - started < 6
-        go.set()
-
-    def test_one_that_was_too_slow_is_called_again_when_its_token_has_ended(self) -> None:
-        """Nobody asked for so long, as between two polls."""
-        go, ended, given = Event(), Event(), []
-
-        def give(_: str) -> tuple[str, float]:
-            given.append(len(given))
             if len(given) == 1:
-                go.wait(20)
-            ended.set()
-            return f"token-{len(given)}", time.time() + (0.5 if len(given) == 1 else 100)
+                go.wait(PATIENCE_S)
+            return f"token-{len(given)}", time.time() + (0 if len(given) == 1 else 100)
 
         source = TokenSource(OAuthSettings(give))
-        with pytest.raises(ClusterUnreachableError, match="gave no token within 100 ms"):
+        with pytest.raises(ClusterUnreachableError, match="gave no token within"):
             source.token(Deadline.after(0.1))
         go.set()
-        assert ended.wait(PATIENCE_S)
-        time.sleep(1)
-        assert source.token().text == "token-2"
+        await_no_look_up()
+        assert source.token(Deadline.after(PATIENCE_S)).text == "token-2"
 
     def test_one_that_fails_is_named(self) -> None:
         def give(config: str) -> tuple[Any, ...]:

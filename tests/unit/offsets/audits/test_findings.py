@@ -1,61 +1,16 @@
-"""The rule: what is wrong at an offset, against an oracle that knows what became of each record."""
+"""Findings in words. The rule that finds them: tests/integration/spark/audits/test_rule.py."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.offsets.audits.findings import (
     Finding,
-    Known,
     Problem,
     is_only_late,
-    problem_at,
     problem_words,
     problems_of,
 )
-
-OFFSETS = 40
-FATES = st.lists(st.sampled_from(("record", "aborted", "marker", "compacted")), min_size=OFFSETS, max_size=OFFSETS)
-
-
-def expected(fate: str, rows: int, *, is_gone: bool, is_late: bool, compacted: bool) -> set[str]:
-    """What an owner of the table wants to hear of an offset, who knows what became of it."""
-    if rows > 1 and (is_gone or fate == "record"):
-        return {"doubled"}
-    if is_gone:
-        return set()
-    if fate == "record":
-        return set() if rows else {"not_yet" if is_late else "missing"}
-    if not rows:
-        return set()
-    if not compacted:
-        return {"foreign"}
-    return {"doubled"} if rows > 1 else {"unconfirmed"}
-
-
-@given(
-    fates=FATES,
-    rows=st.lists(st.integers(0, 2), min_size=OFFSETS, max_size=OFFSETS),
-    log_start=st.integers(0, OFFSETS),
-    written_to=st.none() | st.integers(0, OFFSETS),
-    compacted=st.booleans(),
-)
-def test_each_offset_is_judged_as_somebody_would_who_knows_its_fate(
-    fates: list[str], rows: list[int], log_start: int, written_to: int | None, compacted: bool
-) -> None:
-    known = Known(log_start, written_to, compacted)
-    for offset, (fate, times) in enumerate(zip(fates, rows, strict=True)):
-        found = problem_at(offset, int(fate == "record"), times, known)
-        is_late = written_to is not None and offset >= written_to
-        of = expected(fate, times, is_gone=offset < log_start, is_late=is_late, compacted=compacted)
-        assert {found} - {None} == of, (offset, fate)
-
-
-@pytest.mark.parametrize("fate", ["aborted", "marker", "compacted"])
-def test_an_offset_without_a_record_is_never_missing(fate: str) -> None:
-    for compacted in (False, True):
-        assert problem_at(5, 0, 0, Known(0, None, compacted)) is None
 
 
 class TestWords:

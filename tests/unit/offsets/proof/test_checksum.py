@@ -11,7 +11,6 @@ from operator import xor
 import pytest
 from hypothesis import given, strategies as st
 
-from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum, complete, every_offset, xxhash64
 from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
@@ -93,14 +92,6 @@ class TestTheSalt:
     def test_is_of_a_ledger_and_a_window_so_that_nobody_who_writes_to_a_topic_computes_the_sums(self) -> None:
         other, left = replace(MANIFEST, ledger_id="0e" * 16), left_of(MANIFEST)
         assert complete(other, left).checksum != complete(MANIFEST, left).checksum
-
-
-def test_a_partition_that_has_lost_its_middle_has_the_sums_of_the_rest() -> None:
-    left = left_of(MANIFEST, [LogRange("flights", 0, 110, 120)])
-    first, _ = every_offset(MANIFEST, left)
-    assert (first.count, first.min_offset, first.max_offset) == (30, 100, 139)
-    rest = [*range(100, 110), *range(120, 140)]
-    assert (first.offset_sum, unsigned(first.checksum)) == (sum(rest), of_rows(MANIFEST, rest))
 
 
 def test_equal_offsets_of_two_topics_do_not_cancel_each_other_out() -> None:

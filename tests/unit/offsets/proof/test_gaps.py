@@ -10,7 +10,6 @@ from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import explain, ranges_with_gaps
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
 from tests.unit.offsets.proof.results import run_result
 
@@ -39,7 +38,7 @@ class TestRangesToRead:
     def test_are_those_with_fewer_rows_than_offsets(self) -> None:
         first = snapshot({0: 10, 1: 10, 2: 10, 3: 10})
         last = snapshot({0: 20, 1: 20, 2: 20, 3: 10}, at_ms=T0 + HOUR_MS)
-        manifest = Manifest.of("loads", LEDGER_ID, window_between(first, last))
+        manifest = Manifest.of("loads", LEDGER_ID, first, last)
         written = result(rows(*range(10, 20)), rows(*range(10, 19), partition=1))
         assert ranges_with_gaps(manifest, written) == [LogRange("t", 1, 10, 20), LogRange("t", 2, 10, 20)]
 

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, L
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows import boundaries
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
+from airflow_kafka_offsets.offsets.windows.ranges import ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence, OffsetSnapshot, snapshot_warnings
 from tests.unit.offsets.builders import (
     HOUR_MS,
@@ -190,7 +190,7 @@ class TestClamp:
         fitted = boundaries.clamp(snapshot({0: 60, 1: 3}), None, snapshot({0: 80}, at_ms=T0 + HOUR_MS))
         assert list(offsets_of(fitted)) == [P0]
         later = replace(snapshot({0: 80}, at_ms=T0 + HOUR_MS))
-        assert window_between(fitted, later).ranges[0].end_offset == 80
+        assert ranges_between(fitted, later)[0].end_offset == 80
 
     def test_a_topic_that_the_later_neighbour_lacks_was_not_part_of_the_pipeline_yet(self) -> None:
         """Or a backfill would load the records that the topic's first live window loads."""
@@ -217,7 +217,7 @@ class TestClamp:
 
     def test_a_log_that_ends_before_its_windows_is_refused(self) -> None:
         """S15: what it takes up to there would be in no window."""
-        with pytest.raises(LogTruncatedError, match="t-0 was at 2000, but its log now ends at 1060"):
+        with pytest.raises(LogTruncatedError, match="t-0 now ends at 1060, before offset 2000 of the snapshot"):
             boundaries.clamp(snapshot({0: 60}, at_ms=T0 + HOUR_MS), snapshot({0: 2000}), None)
 
     @pytest.mark.parametrize(

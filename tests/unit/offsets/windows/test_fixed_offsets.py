@@ -16,7 +16,6 @@ from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, extent, extents, snapshot
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -33,8 +32,7 @@ class TestPositions:
         assert [each.leader_epoch for each in positions.seen] == [1, 1]
 
     def test_so_does_the_end_of_a_window(self) -> None:
-        window = window_between(snapshot({0: 5}), snapshot({0: 9}, at_ms=T0 + HOUR_MS))
-        pinned = Manifest.of("loads", LEDGER_ID, window)
+        pinned = Manifest.of("loads", LEDGER_ID, snapshot({0: 5}), snapshot({0: 9}, at_ms=T0 + HOUR_MS))
         (seen,) = FixedOffsets.of_window_end(pinned).seen
         assert (seen.offset, seen.leader_epoch) == (9, pinned.ranges[0].end_leader_epoch)
         assert seen.leader_epoch is not None

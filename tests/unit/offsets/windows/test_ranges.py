@@ -18,7 +18,7 @@ from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import window_between
+from airflow_kafka_offsets.offsets.windows.ranges import ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot
 from tests.unit.offsets.builders import HOUR_MS, LEDGER_ID, T0, snapshot
 
@@ -37,60 +37,60 @@ def in_epoch(made: OffsetSnapshot, leader_epoch: int | None) -> OffsetSnapshot:
 
 
 def manifest(first: dict[int, int], last: dict[int, int]) -> Manifest:
-    return Manifest.of("loads", LEDGER_ID, window_between(start(first), end(last)))
+    return Manifest.of("loads", LEDGER_ID, start(first), end(last))
 
 
 class TestWindow:
     def test_a_range_runs_from_start_inclusive_to_end_exclusive(self) -> None:
         """S1."""
-        window = window_between(start({0: 10, 1: 5}), end({0: 30, 1: 5}))
-        assert [(each.start_offset, each.end_offset, each.span) for each in window.ranges] == [(10, 30, 20), (5, 5, 0)]
+        ranges = ranges_between(start({0: 10, 1: 5}), end({0: 30, 1: 5}))
+        assert [(each.start_offset, each.end_offset, each.span) for each in ranges] == [(10, 30, 20), (5, 5, 0)]
 
     def test_its_name_is_its_two_instants(self) -> None:
-        assert window_between(start({0: 1}), end({0: 2})).id == "20261121T060000000Z_20261121T070000000Z"
+        assert manifest({0: 1}, {0: 2}).window == "20261121T060000000Z_20261121T070000000Z"
 
     def test_a_new_partition_of_a_known_topic_starts_with_its_first_record(self) -> None:
         """S17, E23: whatever retention has deleted of it since, which a load tells."""
-        added = window_between(start({0: 10}), end({0: 30, 1: 8}, log_start=3)).ranges[1]
+        added = ranges_between(start({0: 10}), end({0: 30, 1: 8}, log_start=3))[1]
         assert (added.start_offset, added.end_offset, added.start_evidence) == (0, 8, Evidence.NEW_PARTITION)
 
     def test_a_new_topic_starts_at_its_log_start(self) -> None:
         """What it had before belongs to no window of this pipeline."""
-        (added,) = window_between(start({0: 10}).without({"t"}), end({0: 8}, log_start=3)).ranges
+        (added,) = ranges_between(start({0: 10}).without({"t"}), end({0: 8}, log_start=3))
         assert (added.start_offset, added.end_offset, added.start_evidence) == (3, 8, Evidence.NEW_PARTITION)
 
     def test_a_range_knows_the_leader_epochs_of_its_start_and_end(self) -> None:
         """S15: by one a log is told that was cut before the end was resolved; by the other, one that is cut later."""
         first, last = in_epoch(start({0: 10}), 4), in_epoch(end({0: 30, 1: 8}), 6)
-        known = [(each.start_leader_epoch, each.end_leader_epoch) for each in window_between(first, last).ranges]
+        known = [(each.start_leader_epoch, each.end_leader_epoch) for each in ranges_between(first, last)]
         assert known == [(4, 6), (None, 6)]
-        pinned = Manifest.of("loads", LEDGER_ID, window_between(first, last))
+        pinned = Manifest.of("loads", LEDGER_ID, first, last)
         assert Manifest.from_bytes(pinned.to_bytes()) == pinned
 
     def test_records_that_were_gone_when_the_end_was_resolved_are_in_it(self) -> None:
         """E9: a range is what two snapshots say, and what is lost of it is a fact of an attempt."""
-        (found,) = window_between(start({0: 10}), end({0: 30}, log_start=15)).ranges
+        (found,) = ranges_between(start({0: 10}), end({0: 30}, log_start=15))
         assert (found.start_offset, found.end_offset) == (10, 30)
 
     def test_an_empty_or_inverted_window_is_refused(self) -> None:
         with pytest.raises(IntervalError, match="end after its start"):
             window_id(T0, T0)
         with pytest.raises(IntervalError, match="end after its start"):
-            window_between(end({0: 1}), start({0: 2}))
+            ranges_between(end({0: 1}), start({0: 2}))
 
     def test_offsets_that_run_backwards_are_refused(self) -> None:
         with pytest.raises(IntervalError, match="t-0 would start at offset 9 and end at 5"):
-            window_between(start({0: 9}), end({0: 5}))
+            ranges_between(start({0: 9}), end({0: 5}))
 
     def test_a_partition_that_vanished_is_refused(self) -> None:
         with pytest.raises(TopicChangedError):
-            window_between(start({0: 1, 1: 1}), end({0: 2}))
+            ranges_between(start({0: 1, 1: 1}), end({0: 2}))
 
     def test_snapshots_of_two_isolation_levels_make_no_window(self) -> None:
         """E15, S9."""
         other = replace(end({0: 2}), isolation_level=IsolationLevel.READ_UNCOMMITTED)
         with pytest.raises(ConfigurationError, match="isolation"):
-            window_between(start({0: 1}), other)
+            ranges_between(start({0: 1}), other)
 
 
 class TestManifest:
@@ -166,5 +166,5 @@ class TestBegunAnew:
 
     def test_offsets_go_on_on_the_cluster_that_has_taken_the_other_ones_place(self) -> None:
         moved = start({0: 10}).begun_anew(["t"], [], "cluster-2")
-        window = window_between(moved, replace(end({0: 4}, log_start=1), cluster_id="cluster-2"))
-        assert [(each.start_offset, each.end_offset) for each in window.ranges] == [(1, 4)]
+        (found,) = ranges_between(moved, replace(end({0: 4}, log_start=1), cluster_id="cluster-2"))
+        assert (found.start_offset, found.end_offset) == (1, 4)

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.boundaries import at_instant, clamp
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, OffsetWindow, window_between
+from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from tests.unit.offsets.builders import T0
 
@@ -85,9 +85,9 @@ class Topic:
         neighbours = [None if each is None else self.chain[each] for each in (before, after)]
         self.chain[instant] = clamp(snapshot, *neighbours)
 
-    def windows(self) -> list[OffsetWindow]:
+    def windows(self) -> list[tuple[OffsetRange, ...]]:
         ordered = [self.chain[each] for each in sorted(self.chain)]
-        return [window_between(*each) for each in pairwise(ordered)]
+        return [ranges_between(*each) for each in pairwise(ordered)]
 
 
 partitions = st.integers(0, 4)
@@ -100,10 +100,10 @@ events = st.one_of(
 )
 
 
-def by_partition(windows: list[OffsetWindow]) -> Mapping[TopicPartition, list[OffsetRange]]:
+def by_partition(windows: list[tuple[OffsetRange, ...]]) -> Mapping[TopicPartition, list[OffsetRange]]:
     found: dict[TopicPartition, list[OffsetRange]] = {}
     for window in windows:
-        for each in window.ranges:
+        for each in window:
             found.setdefault(TopicPartition(each.topic, each.partition), []).append(each)
     return found
 

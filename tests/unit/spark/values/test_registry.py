@@ -19,6 +19,7 @@ from airflow_kafka_offsets.spark.values.registry import RegistrySettings, Schema
 from airflow_kafka_offsets.spark.values.subjects import Subjects, subject_schemas
 from dev.certificates import make_certificates
 from dev.ports import HOST
+from tests.patience import wait_until
 
 Answer = tuple[int, bytes] | tuple[int, bytes, str]
 """A status, a body, and the header Location."""
@@ -116,7 +117,7 @@ def test_one_that_is_slow_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(late) as (url, asked):
         with pytest.raises(RegistryUnreachableError, match=r"doesn't answer: .*timed out"):
             fetch(url)
-        assert len(asked) == 3
+        wait_until(lambda: len(asked) == 3, "the server has read what it was asked by somebody who has given up")
         over.set()
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError
+from airflow_kafka_offsets.ledger.files import audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.pipelines.attempts import Wanted
+from airflow_kafka_offsets.pipelines.audits import record
 from airflow_kafka_offsets.pipelines.loads import returned
 from airflow_kafka_offsets.pipelines.log_changes import changes, refuse_rewritten
 from airflow_kafka_offsets.pipelines.preflight import lost_of_each
@@ -19,10 +24,11 @@ from tests.integration.airflow.conftest import Context, Publish, Resolve, Run, a
 from tests.integration.airflow.windows.cluster.conftest import Cut
 from tests.integration.airflow.windows.conftest import Snapshot, evidence, manifest_of, ranges
 from tests.integration.ledger.loads import windows_of
+from tests.unit.offsets.audits.reports import complete
 
 
 class TestUncleanElection:
-    def test_is_found_before_a_load_before_it_is_published_and_before_the_next_window(
+    def test_is_found_before_a_load_before_anything_is_recorded_and_before_the_next_window(
         self, cut: Cut, client: OffsetsClient, resolve: Resolve, ledger: Ledger, run: Run
     ) -> None:
         """S15, E27, E28: the new leader's log ends before the window does; what it takes next has the same offsets. A
@@ -32,7 +38,7 @@ class TestUncleanElection:
         assert ranges(window) == [(0, 0, 7)]
         cut.elect()
         with pytest.raises(LogTruncatedError, match=f"{topic}-0 ends at 7, the log at 3"):
-            returned(*lost_of_each(client, [manifest_of(window)]))
+            returned(lost_of_each(client, {0: manifest_of(window)})[0])
         cut.grow(12)
         with pytest.raises(AirflowFailException, match=rf"{topic}-0 was truncated at 3, below 7") as failed:
             resolve(topic, at(10), at(20))
@@ -44,7 +50,11 @@ class TestUncleanElection:
             resolve(topic, at(10), at(20))
         assert fails_with(LogTruncatedError, failed)
         with pytest.raises(LogTruncatedError, match=f"{topic}-0 was truncated at 3, below 7"):
-            returned(*changes(client, [manifest_of(window)]))
+            returned(changes(client, {0: manifest_of(window)})[0])
+        wanted, report = Wanted(ledger, window["window"], window["sha256"]), complete(manifest_of(window))
+        assert ledger.files.create(audit_file(report.window, report.run), report.to_bytes())
+        audited = record(lambda: nullcontext(client), [wanted], report.run, {})
+        assert isinstance(audited[wanted], LogTruncatedError)
         assert run("ledger", "restart", "loads")[0] == 0
         assert ranges(resolve(topic, at(10), at(20))) == [(0, 3, 9)]
 
@@ -60,7 +70,7 @@ class TestUncleanElection:
         cut.elect()
         cut.grow(12, 13, 14, 15, 16, 17)
         with pytest.raises(LogTruncatedError, match=f"{cut.topic}-0 was truncated at 3, below 7"):
-            returned(*changes(client, [manifest_of(window)]))
+            returned(changes(client, {0: manifest_of(window)})[0])
 
     @pytest.mark.nightly("brokers that die; the first test finds an unclean election")
     def test_is_found_when_a_window_starts_before_it_however_new_the_start_is(
