@@ -37,8 +37,7 @@ SEVERAL = ("docs/guides/spark.md", 4)
 DERIVED = ("docs/guides/jobs.md", 1)
 READ_PUBLISHED = [("docs/guides/assets.md", 3), ("docs/guides/quickstart.md", 3), ("docs/guides/spark.md", 5)]
 DEFINITIONS = {
-    ("docs/guides/decoding.md", 3): "with_json",
-    ("docs/guides/decoding.md", 5): "with_avro",
+    ("docs/guides/decoding.md", 4): "with_avro",
     ("docs/guides/sinks.md", 3): "MySink",
 }
 SINKS = ("docs/guides/sinks.md", 1)

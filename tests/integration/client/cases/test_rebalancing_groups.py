@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -12,10 +11,10 @@ from confluent_kafka import Consumer
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
+from airflow_kafka_offsets.conditions.offsets_reached import log_ends
 from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
-from tests.integration.airflow.conftest import TaskStateStore
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from tests.integration.client.cases.workload import (
     Kafka,
     commit,
@@ -63,8 +62,6 @@ class TestClassicGroup:
         produce(kafka, read, count=5)
         produce(kafka, joined, count=10)
         commit(client, group, {TopicPartition(read, 0): 5})
-        target = KafkaOffsetsReachedSensor(task_id="s", group=group)
-        context: Any = {"ti": SimpleNamespace(max_tries=0), "task_state_store": TaskStateStore()}
         with group_member(kafka, group, [read]):
             assert lag_of(client, group).total == 0
             with joining(kafka, group, [joined], "classic"):
@@ -77,8 +74,7 @@ class TestClassicGroup:
                     GroupsCaughtUp((group,)).check(client)
                 assert raised.value.retriable
                 with pytest.raises(OffsetsError, match="REBALANCE_IN_PROGRESS"):
-                    target.condition(context).check(client)
-                assert context["task_state_store"] == {}
+                    log_ends(client, group, None, IsolationLevel.READ_COMMITTED)
 
     def test_counts_what_the_new_member_reads_once_it_is_told(self, kafka: Kafka, client: OffsetsClient) -> None:
         read, joined, group = new_topic(kafka), new_topic(kafka), new_name("group")

@@ -250,8 +250,9 @@ class TestOnCall:
         expect(pipelines.filter(has_text="flights_hourly")).to_contain_text(re.compile("no; (next due in|due now)"))
 
     def test_a_pipeline_that_has_published_nothing_says_so(
-        self, airflow_services: AirflowServices, open_page: Open
+        self, airflow_services: AirflowServices, open_page: Open, stopped: str
     ) -> None:
+        """``stopped`` is there before the page looks for a new pipeline: it looks every two seconds at most."""
         make_orders((airflow_services.home / "ledger").as_uri(), "begun", {"orders": 1}, hours=[PINNED])
         expect(open_page("p/begun").locator(".tiles")).to_contain_text("nothing published yet: no load has begun")
 

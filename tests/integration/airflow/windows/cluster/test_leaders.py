@@ -37,7 +37,7 @@ class TestUncleanElection:
         window = resolve(topic, at(0), at(10))
         assert ranges(window) == [(0, 0, 7)]
         cut.elect()
-        with pytest.raises(LogTruncatedError, match=f"{topic}-0 ends at 7, the log at 3"):
+        with pytest.raises(LogTruncatedError, match=f"{topic}-0 now ends at 3, before offset 7"):
             returned(lost_of_each(client, {0: manifest_of(window)})[0])
         cut.grow(12)
         with pytest.raises(AirflowFailException, match=rf"{topic}-0 was truncated at 3, below 7") as failed:
