@@ -74,11 +74,6 @@ def topic(cluster: KafkaCluster) -> str:
 
 
 @pytest.fixture
-def group() -> str:
-    return new_name("group")
-
-
-@pytest.fixture
 def partitions(topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, 0), TopicPartition(topic, 1)]
 
