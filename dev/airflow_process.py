@@ -20,7 +20,6 @@ import psutil  # type: ignore[import-untyped]  # Airflow brings it, without type
 
 from dev import ROOT
 
-STOP_DEADLINE_S = 20.0
 _PR_SET_PDEATHSIG = 1
 
 
@@ -93,15 +92,6 @@ class AirflowProcess:
         code = self._process.wait()
         self._process = None
         return code
-
-    def stop(self) -> None:
-        """Stop it gracefully, or by force if that takes too long. Does nothing if it isn't running."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(STOP_DEADLINE_S)
-        self.kill()
 
     def kill(self) -> None:
         """Kill the process and what it forked (SIGKILL), like a crash of the machine."""

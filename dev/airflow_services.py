@@ -73,14 +73,6 @@ class AirflowServices:
         return Path(self.environment["AIRFLOW__CORE__DAGS_FOLDER"])
 
     @property
-    def triggerer_pid(self) -> int:
-        """Process id of the triggerer, which reads and writes the database.
-
-        :raises LookupError: it isn't running.
-        """
-        return self._processes["triggerer"].pid
-
-    @property
     def trigger_runner_pid(self) -> int:
         """Process id of the triggerer's child, in whose event loop the triggers run.
 
@@ -90,10 +82,6 @@ class AirflowServices:
         if not children:
             raise LookupError("the triggerer has no child that runs triggers")
         return children[0]
-
-    def pids(self) -> dict[str, list[int]]:
-        """Process ids by service: the service itself, then its live children."""
-        return {name: [each.pid, *each.child_pids] for name, each in self._processes.items() if each.is_running}
 
     def log_file(self, service: str) -> Path:
         """The log file of a service: ``api-server``, ``scheduler``, ``dag-processor`` or ``triggerer``."""
@@ -143,10 +131,6 @@ class AirflowServices:
     def kill_triggerer(self) -> None:
         """Kill the triggerer and its child (SIGKILL), like a crash of its machine."""
         self._processes["triggerer"].kill()
-
-    def stop_triggerer(self) -> None:
-        """Stop the triggerer gracefully, like a deployment."""
-        self._processes["triggerer"].stop()
 
     def start_triggerer(self) -> None:
         """Start a triggerer and wait until it is in the database. It won't have taken over a killed one's triggers yet.

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-START_DEADLINE_S = 120.0
+START_DEADLINE_S = 300.0
 STOP_DEADLINE_S = 30.0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 TIMEOUT_S = 2.0
 METADATA_VERSION = 7
@@ -54,12 +54,6 @@ def receive_exactly(connection: socket.socket, size: int) -> bytes:
             raise EOFError(f"the connection ended {size - len(received)} bytes early")
         received += part
     return bytes(received)
-
-
-def api_versions(connection: socket.socket) -> Any:
-    """The answer to ApiVersions v0."""
-    send(connection, ApiVersionsRequest(), 0)
-    return receive(connection, ApiVersionsResponse, 0)
 
 
 def metadata(address: str, topics: Sequence[str] = ()) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="airflow-home-"))
 atexit.register(shutil.rmtree, AIRFLOW_HOME, ignore_errors=True)
 os.environ |= {
+    # As in an environment that is activated: loads look for spark-submit before they begin.
+    "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
     "AIRFLOW_HOME": str(AIRFLOW_HOME),
     "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",

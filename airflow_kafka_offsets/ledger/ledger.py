@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 from uuid import uuid4
 
-from airflow_kafka_offsets.errors import LedgerConflictError, number_of
+from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError, number_of, or_error
 from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.contents import Contents
@@ -32,6 +32,8 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import check_pipeline_na
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.ranges import ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,22 @@ class Ledger:
 
         self.state, number = self.log.change(stored)
         return number
+
+    def change_each(self, decisions: Mapping[K, Callable[[State], Sequence[AnyEntry]]]) -> dict[K, KafkaOffsetsError]:
+        """Commit what several decisions say, each about another window, by one commit.
+
+        :returns: why, of those that were refused: they leave the others.
+        """
+        refused: dict[K, KafkaOffsetsError] = {}
+
+        def decide(state: State) -> Sequence[AnyEntry]:
+            decided = {key: or_error(partial(each, state)) for key, each in decisions.items()}
+            refused.clear()
+            refused.update({key: error for key, error in decided.items() if isinstance(error, KafkaOffsetsError)})
+            return [entry for each in decided.values() if not isinstance(each, KafkaOffsetsError) for entry in each]
+
+        self.change(decide)
+        return refused
 
     @property
     def exists(self) -> bool:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from itertools import chain
+from collections.abc import Collection, Iterable
 
 from airflow_kafka_offsets.errors import (
     CommitConflictError,
-    KafkaOffsetsError,
     LedgerConflictError,
-    or_error,
     shorten,
 )
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published, RecordsCounted, Reloaded, Verified
 from airflow_kafka_offsets.ledger.state import State, Window
-
-
-def allowed(state: State, decisions: Iterable[Callable[[State], Entries]]) -> Entries:
-    """What several decisions add, each about another window: one that is refused leaves the others. Whoever made it
-    finds out by making it again."""
-    decided = (or_error(lambda decide=decide: decide(state)) for decide in decisions)  # type: ignore[misc]
-    return tuple(chain.from_iterable(each for each in decided if not isinstance(each, KafkaOffsetsError)))
 
 
 def begin(state: State, wish: Attempted, manifest: str) -> Entries:

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, ranges_w
 from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.pipelines.attempts import Wanted
-from airflow_kafka_offsets.pipelines.loads import by_ledger_of
+from airflow_kafka_offsets.pipelines.loads import by_ledger_of, commit_each
 from airflow_kafka_offsets.pipelines.log_changes import changed_since_each
 from airflow_kafka_offsets.runs.around import Around, is_backfill, refusal
 
@@ -102,8 +102,9 @@ class Verifier:
         failures = {each: or_error(partial(self._refuse, each, what)) for each, what in found.items()}
         good = {each: what for each, what in found.items() if failures[each] is None}
         by_ledger = by_ledger_of(good)
-        in_parallel(lambda ledger: _record(ledger, [good[each] for each in by_ledger[ledger]]), by_ledger)
-        failures |= {each: or_error(partial(_refuse_unrecorded, each.ledger, what)) for each, what in good.items()}
+        in_parallel(lambda ledger: _correct_lists(ledger, [good[each] for each in by_ledger[ledger]]), by_ledger)
+        wishes = {each: partial(load_decisions.record_verdict, wish=_wish(what)) for each, what in good.items()}
+        failures |= commit_each({each: (each.ledger, wish) for each, wish in wishes.items()})
         return {each: self._outcome(each, what, failures[each]) for each, what in found.items()}
 
     def _refuse(self, wanted: Wanted, found: _Found) -> None:
@@ -164,18 +165,11 @@ def _sources(client: OffsetsClient, loaded: Mapping[Wanted, Counted]) -> dict[Wa
     return changed_since_each(client, manifests)
 
 
-def _record(ledger: Ledger, found: Sequence[_Found]) -> None:
+def _correct_lists(ledger: Ledger, found: Sequence[_Found]) -> None:
     # Whoever published may have died before it wrote the list.
     results = {each.loaded.window.name: each.loaded.result for each in found if each.published.verdict is None}
     right = in_parallel(lambda name: file_lists.correct(ledger, name, results[name]), results)
     file_lists.refresh(ledger, {name: results[name] for name, is_so in zip(results, right, strict=True) if not is_so})
-    decisions = [partial(load_decisions.record_verdict, wish=_wish(each)) for each in found]
-    ledger.change(lambda state: load_decisions.allowed(state, decisions))
-
-
-def _refuse_unrecorded(ledger: Ledger, found: _Found) -> None:
-    """Raise why a verdict wasn't recorded, if it wasn't."""
-    load_decisions.record_verdict(ledger.state, _wish(found))
 
 
 def _wish(found: _Found) -> Verified:

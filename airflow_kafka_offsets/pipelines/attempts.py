@@ -7,7 +7,7 @@ published is published without Spark. Called by the Spark operators and by ``kaf
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,7 +27,7 @@ from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.pipelines.loads import (
     ClientFactory,
-    by_ledger_of,
+    commit_each,
     in_turn,
     publish_each,
     publish_each_asked,
@@ -71,6 +71,7 @@ def begin_each(
     client_factory: ClientFactory,
     who: Mapping[str, Any],
     on_data_loss: DataLossPolicy = "fail",
+    check: Callable[[], None] | None = None,
 ) -> dict[Wanted, Attempted | Published | KafkaOffsetsError]:
     """Begin to load windows, unless there is nothing to do: one is published; or an attempt of before is proved, or it
     has no offsets (S6), and it is published here. All attempts in a ledger begin by one commit.
@@ -79,6 +80,7 @@ def begin_each(
     :param client_factory: gives the client, for when Kafka has to be asked.
     :param who: the Airflow task and its try, or whoever else loads them, as plain JSON.
     :param on_data_loss: what to do if Kafka no longer has all records: ``load_rest`` loads the others.
+    :param check: called before attempts begin, if any is to, and may refuse that by an exception.
     :returns: for each, the attempt that began, for a driver to make; or the publication that satisfies the load. Or an
         error, as of :func:`.preflight.lost_of_each` and :func:`.loads.publish_each`, or a LedgerConflictError when the
         window isn't there, or is another one of that name: one that can't be loaded doesn't hold up the others.
@@ -98,6 +100,8 @@ def begin_each(
                 found[each] = gone
             else:
                 lost[each] = gone
+    if lost and check is not None:
+        check()
     found |= _begun(lost, who)
     return {each: found[each] for each in wanted}
 
@@ -126,17 +130,14 @@ def _begun(
     lost: Mapping[Wanted, tuple[LogRange, ...]], who: Mapping[str, Any]
 ) -> dict[Wanted, Attempted | Published | KafkaOffsetsError]:
     """Begin attempts, by one commit in each ledger. Those that have nothing to read or write are published here."""
-    by_ledger, now = by_ledger_of(lost), now_ms()
-
-    def commit(ledger: Ledger) -> int:
-        decisions = [
-            partial(load_decisions.begin, wish=Attempted(each.name, who, lost[each], now), manifest=each.manifest)
-            for each in by_ledger[ledger]
-        ]
-        return ledger.change(lambda state: load_decisions.allowed(state, decisions))
-
-    numbers = outcomes(commit, by_ledger)
-    begun = {each: or_error(partial(_after, each, numbers[each.ledger])) for each in lost}
+    now = now_ms()
+    wishes = {
+        each: partial(load_decisions.begin, wish=Attempted(each.name, who, gone, now), manifest=each.manifest)
+        for each, gone in lost.items()
+    }
+    begun: dict[Wanted, Attempted | Published | KafkaOffsetsError] = {}
+    begun |= commit_each({each: (each.ledger, wish) for each, wish in wishes.items()})
+    begun |= {each: each.window.loaded or each.window.attempts[-1] for each in lost if each not in begun}
     empty = {
         each: attempt
         for each, attempt in begun.items()
@@ -144,14 +145,6 @@ def _begun(
     }
     counted = in_parallel(lambda each: count_nothing(each.ledger, each.window, empty[each]), empty)
     return begun | publish_each_asked(dict(zip(empty, counted, strict=True)))
-
-
-def _after(wanted: Wanted, number: int | KafkaOffsetsError) -> Attempted | Published:
-    """What has become of a window by the commit that was to begin an attempt at it."""
-    if isinstance(number, KafkaOffsetsError):
-        raise number
-    window = wanted.window
-    return window.loaded or load_decisions.attempt_of(window, number)
 
 
 def count_nothing(ledger: Ledger, window: Window, attempt: Attempted) -> Counted:

@@ -8,19 +8,17 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, LogTruncatedError, or_error
-from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.audits import audited
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Audited
 from airflow_kafka_offsets.ledger.files import audit_file
-from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State
-from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.storage import outcomes
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.pipelines.attempts import Wanted
-from airflow_kafka_offsets.pipelines.loads import ClientFactory, by_ledger_of
+from airflow_kafka_offsets.pipelines.loads import ClientFactory, commit_each
 from airflow_kafka_offsets.pipelines.log_changes import changes
 
 Outcomes = dict[Wanted, AuditReport | KafkaOffsetsError]
@@ -36,10 +34,6 @@ class _Left(NamedTuple):
     report: AuditReport
     sha256: str
     manifest: Manifest
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.wanted.ledger
 
     def decide(self, state: State, who: Mapping[str, Any]) -> Entries:
         """Record it; raises as :func:`.ledger.audits.audited`."""
@@ -68,64 +62,32 @@ def record(client_factory: ClientFactory, windows: Iterable[Wanted], run: str, w
         - LogTruncatedError when a log was truncated below the window's end since it was resolved.
         - Others when Kafka can't be asked about that, unless the table's own sums have told everything.
     """
-
-    def read(wanted: Wanted) -> _Left | None:
-        content = wanted.ledger.files.read(audit_file(wanted.name, run))
-        return None if content is None else _fitting(wanted, run, content)
-
-    asked = list(windows)
-    found = dict(zip(asked, in_parallel(lambda each: or_error(partial(read, each)), asked), strict=True))
+    found = outcomes(lambda each: _left(each, run), windows)
     errors = {each: error for each, error in found.items() if isinstance(error, KafkaOffsetsError)}
     return errors | _recorded(client_factory, [each for each in found.values() if isinstance(each, _Left)], who)
 
 
-def hand_over(
-    client_factory: ClientFactory, ledger: Ledger, contents: Iterable[bytes], who: Mapping[str, Any]
-) -> list[AuditReport | KafkaOffsetsError]:
-    """Record what audits have found whose driver couldn't reach the ledger.
-
-    :param contents: reports.
-    :returns: each report, or an error as in :func:`record`.
-    :raises LedgerCorruptError: when one is no report, or doesn't fit its window.
-    """
-    left = []
-    for content in contents:
-        report = AuditReport.from_json(json_of(content))
-        wanted, kept = Wanted(ledger, report.window, report.manifest_sha256), report.to_bytes()
-        left.append(_fitting(wanted, report.run, kept))
-        if not ledger.files.create(audit_file(report.window, report.run), kept):
-            raise LedgerCorruptError(
-                f"Audit {report.run} of window {report.window} has left another report in the ledger."
-            )
-    return list(_recorded(client_factory, left, who).values())
-
-
-def _fitting(wanted: Wanted, run: str, content: bytes) -> _Left:
-    """A report that fits its window; raises as :func:`record`."""
-    report, window = AuditReport.from_json(json_of(content)), wanted.window
+def _left(wanted: Wanted, run: str) -> _Left | None:
+    """What an audit has left of a window, if anything; raises as :func:`record`."""
+    window, ledger = wanted.window, wanted.ledger
+    content = ledger.files.read(audit_file(window.name, run))
+    if content is None:
+        return None
+    report, manifest = AuditReport.from_json(json_of(content)), ledger.pinned(window).manifest
     if (report.run, report.window, report.manifest_sha256) != (run, window.name, window.manifest):
         raise LedgerCorruptError(
             f"{audit_file(window.name, run)} is the report of audit {report.run} of window {report.window}, manifest "
             f"{report.manifest_sha256}."
         )
-    manifest = wanted.ledger.pinned(window).manifest
     report.check(manifest)
     return _Left(wanted, report, digest(content), manifest)
 
 
 def _recorded(client_factory: ClientFactory, left: Sequence[_Left], who: Mapping[str, Any]) -> Outcomes:
-    refused = _refused(client_factory, left)
-    for ledger, ours in by_ledger_of(each for each in left if refused[each.wanted] is None).items():
-        decisions = [partial(each.decide, who=who) for each in ours]
-        ledger.change(partial(load_decisions.allowed, decisions=decisions))
-
-    def outcome(each: _Left) -> AuditReport:
-        if (error := refused[each.wanted]) is not None:
-            raise error
-        each.decide(each.ledger.state, who)  # raises again if it was refused
-        return each.report
-
-    return {each.wanted: or_error(partial(outcome, each)) for each in left}
+    errors = {wanted: error for wanted, error in _refused(client_factory, left).items() if error is not None}
+    good = [each for each in left if each.wanted not in errors]
+    errors |= commit_each({each.wanted: (each.wanted.ledger, partial(each.decide, who=who)) for each in good})
+    return {each.wanted: errors.get(each.wanted, each.report) for each in left}
 
 
 def _refused(client_factory: ClientFactory, left: Sequence[_Left]) -> dict[Wanted, KafkaOffsetsError | None]:

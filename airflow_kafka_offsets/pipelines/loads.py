@@ -28,9 +28,10 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger import file_lists, load_decisions
 from airflow_kafka_offsets.ledger.counted import Counted
+from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Output, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import outcomes
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
@@ -48,6 +49,7 @@ class _InLedger(Protocol):
 K = TypeVar("K")
 T = TypeVar("T")
 L = TypeVar("L", bound=_InLedger)
+Decide: TypeAlias = Callable[[State], Entries]
 ClientFactory: TypeAlias = Callable[[], AbstractContextManager[OffsetsClient]]
 
 
@@ -74,18 +76,33 @@ def publish_each(client_factory: ClientFactory, counted: Mapping[K, Counted]) ->
 
 def publish_each_asked(counted: Mapping[K, Counted]) -> dict[K, Published | KafkaOffsetsError]:
     """The second half of :func:`publish_each`, after Kafka was asked."""
-    by_ledger = by_ledger_of(counted.values())
 
-    def commit(ledger: Ledger) -> None:
-        ours = by_ledger[ledger]
-        decisions = [
-            partial(load_decisions.publish, wish=_publication(each), manifest=each.window.manifest) for each in ours
-        ]
-        ledger.change(lambda state: load_decisions.allowed(state, decisions))
-        file_lists.refresh(ledger, {each.window.name: each.result for each in ours if _stands(each)})
+    def publish(each: Counted) -> Decide:
+        return partial(load_decisions.publish, wish=_publication(each), manifest=each.window.manifest)
 
-    failures = outcomes(commit, by_ledger)
-    return {key: or_error(partial(_standing, failures[each.ledger], each)) for key, each in counted.items()}
+    def list_files(ledger: Ledger) -> None:
+        file_lists.refresh(ledger, {each.window.name: each.result for each in stands[ledger]})
+
+    found: dict[K, Published | KafkaOffsetsError] = {}
+    found |= commit_each({key: (each.ledger, publish(each)) for key, each in counted.items()})
+    left = {key: each for key, each in counted.items() if key not in found}
+    stands = by_ledger_of(each for each in left.values() if _stands(each))
+    listed = outcomes(list_files, stands)
+    return found | {key: or_error(partial(_standing, each, listed.get(each.ledger))) for key, each in left.items()}
+
+
+def commit_each(wishes: Mapping[K, tuple[Ledger, Decide]]) -> dict[K, KafkaOffsetsError]:
+    """Commit what is decided about many windows, by one commit in each of their ledgers.
+
+    :returns: why, of those about which it isn't committed: they leave the others.
+    """
+    by_ledger: dict[Ledger, dict[K, Decide]] = {}
+    for key, (ledger, decide) in wishes.items():
+        by_ledger.setdefault(ledger, {})[key] = decide
+    refused: dict[K, KafkaOffsetsError] = {}
+    for ledger, found in outcomes(lambda ledger: ledger.change_each(by_ledger[ledger]), by_ledger).items():
+        refused |= dict.fromkeys(by_ledger[ledger], found) if isinstance(found, KafkaOffsetsError) else found
+    return refused
 
 
 def _publication(counted: Counted) -> Published:
@@ -100,15 +117,16 @@ def _stands(counted: Counted) -> bool:
     return stands is not None and (stands.attempt, stands.run) == (counted.attempt.number, counted.result.run)
 
 
-def _standing(failure: KafkaOffsetsError | None, counted: Counted) -> Published:
-    """The publication that counts after it was tried to publish a result; or why there is none."""
+def _standing(counted: Counted, failure: KafkaOffsetsError | None) -> Published:
+    """The publication that counts after a result was published, or another one stood."""
     if failure is not None:
         raise failure
     window = _now(counted)
-    if window.loaded is not None:
-        return window.loaded
-    load_decisions.publish(counted.ledger.state, _publication(counted), window.manifest)
-    raise CommitConflictError(f"Window {window.name} is to be loaded again since it was published. Run the task again.")
+    if window.loaded is None:
+        raise CommitConflictError(
+            f"Window {window.name} is to be loaded again since it was published. Run the task again."
+        )
+    return window.loaded
 
 
 def _now(counted: Counted) -> Window:

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 from airflow_kafka_offsets.arguments import is_template
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
-from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError, or_error
+from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger, ledger_of
 from airflow_kafka_offsets.hooks.schema_registry import registry_options
@@ -17,7 +17,7 @@ from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.ledger.storage import outcomes
 
 VERSION = 1
 _SEVERAL = "windows"
@@ -108,10 +108,6 @@ class WindowRef:
         if isinstance(window, str) and not is_template(window):
             WindowRef.from_json(window)  # type: ignore[arg-type]
 
-    def is_same_window(self, other: WindowRef) -> bool:
-        """Whether both name the same offsets of the same pipeline."""
-        return self.identity == other.identity
-
     def ledger(self) -> Ledger:
         """The ledger that the window is in."""
         return existing_ledger(self.ledger_root, self.pipeline, at_least=self.commit)
@@ -200,7 +196,7 @@ class WindowRefs:
             place = ref.ledger_root, ref.pipeline
             newest[place] = max(ref.commit, newest.get(place, 0))
         by_place = {place: ledger_of(*place, at_least=commit) for place, commit in newest.items()}
-        in_parallel(lambda ledger: or_error(lambda: ledger.state), by_place.values())
+        outcomes(lambda ledger: ledger.state, by_place.values())
         return [by_place[ref.ledger_root, ref.pipeline] for ref in self.refs]
 
     @property

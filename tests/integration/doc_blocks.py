@@ -1,7 +1,7 @@
 """What the docs show, block by block, and running a block as a reader would who pastes it.
 
-Blocks in Python are run by ``{client,airflow,spark}/test_doc_blocks.py``, commands by ``airflow/test_doc_commands.py``,
-and what is neither is read by ``tests/unit/test_doc_blocks.py``.
+Blocks in Python are run by ``{client,airflow,spark}/test_doc_blocks.py``, commands by
+``airflow/doc_commands/test_doc_commands.py``, and what is neither is read by ``tests/unit/test_doc_blocks.py``.
 """
 
 from __future__ import annotations

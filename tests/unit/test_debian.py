@@ -95,17 +95,6 @@ class TestProvide:
             "(with NO_APT=1, make only says which packages to install)\n"
         )
 
-    def test_says_why_a_choice_was_passed_over(self, machine: Path) -> None:
-        provide(machine, [ALBERT])
-        shown = (machine / "screen").read_text()
-        assert "albert-not-offered: E: Unable to locate package albert-not-offered\n" in shown
-
-    def test_of_what_is_there_nothing_is_installed_or_said(self, machine: Path) -> None:
-        provide(machine, [BERTA])
-        before = calls(machine)
-        provide(machine, [BERTA])
-        assert calls(machine) == before
-
     def test_what_could_not_be_installed_is_named(self, machine: Path) -> None:
         with pytest.raises(SystemExit, match=r"nobody is missing; .*: apt-get install nobody-not-offered") as ended:
             provide(machine, [BERTA, NOBODY])
@@ -123,14 +112,4 @@ class TestInstallsNothing:
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
         with pytest.raises(SystemExit, match=r"albert is missing[^*]*berta is missing[^*]*this isn't root"):
             provide(machine, [ALBERT, BERTA])
-        assert calls(machine) == []
-
-    def test_where_there_is_no_apt_get(self, machine: Path) -> None:
-        (machine / "bin" / "apt-get").unlink()
-        with pytest.raises(SystemExit, match="there is no apt-get"):
-            provide(machine, [BERTA])
-
-    def test_when_a_program_is_looked_for_later(self, machine: Path) -> None:
-        with pytest.raises(SystemExit, match="apt-get install offered-berta"):
-            BERTA.found()
         assert calls(machine) == []

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +27,8 @@ from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOpe
 from airflow_kafka_offsets.references.window_ref import WindowRef
 from dev.kafka import Broker
 from tests.integration.client.cases.workload import connected_client
-from tests.integration.conftest import MakeTopic, Produce, Record
+from tests.integration.conftest import MakeTopic, Produce, Record, produce_to
+from tests.integration.kafka_clients import connect
 from tests.integration.ledger.loads import begin, publish_result
 from tests.unit.offsets.proof.results import run_result, tallies
 
@@ -114,6 +115,13 @@ def flights(broker: Broker, admin: KafkaAdminClient, produce: Produce) -> None:
     admin.create_topics({"flights": {"num_partitions": 2, "replication_factor": 1, "configs": config}})
     for partition in range(2):
         produce("flights", partition, [flight(number) for number in range(3 * RECORDS_A_DAY + 1)])
+
+
+def write_flights(bootstrap_servers: str) -> None:
+    """The topic on a broker of a test's own: a partition with two days of records, and one after them."""
+    with closing(connect(KafkaAdminClient, bootstrap_servers=bootstrap_servers)) as admin:
+        admin.create_topics({"flights": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    produce_to(bootstrap_servers, "flights", 0, [flight(number) for number in range(2 * RECORDS_A_DAY + 1)])
 
 
 def flight(number: int) -> Record:

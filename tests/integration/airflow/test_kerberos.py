@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -26,9 +25,8 @@ from dev.kafka_properties import new_cluster
 from dev.kerberos import Kdc, python_client
 from dev.ports import HOST
 from dev.spark_packages import jars_of
-from tests.integration.airflow.conftest import DAY_MS, FIRST_DAY_MS, RECORDS_A_DAY, Context
+from tests.integration.airflow.conftest import RECORDS_A_DAY, Context, write_flights
 
-DAYS = 2
 _LOGIN = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
 
 
@@ -55,14 +53,7 @@ def kerberos_broker(kdc: Kdc) -> Iterator[Broker]:
         patch.setenv("JDK_JAVA_OPTIONS", f"-Djava.security.krb5.conf={kdc.krb5_conf}")
         broker = Broker(settings, node)
         broker.start()
-    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    admin.create_topics({"flights": {"num_partitions": 1, "replication_factor": 1}})
-    admin.close()
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-    for number in range(DAYS * RECORDS_A_DAY + 1):
-        stamp = FIRST_DAY_MS + number * (DAY_MS // RECORDS_A_DAY)
-        producer.send("flights", b"%d" % number, timestamp_ms=stamp)
-    producer.close()
+    write_flights(broker.bootstrap_servers)
     yield broker
     broker.close()
 

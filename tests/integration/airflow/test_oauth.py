@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -31,7 +30,7 @@ from dev.airflow_home import environment
 from dev.kafka import Broker, BrokerSettings
 from dev.spark_packages import jars_of
 from dev.token_server import AUDIENCE, TokenServer
-from tests.integration.airflow.conftest import DAY_MS, FIRST_DAY_MS, RECORDS_A_DAY, Context
+from tests.integration.airflow.conftest import RECORDS_A_DAY, Context, write_flights
 from tests.integration.airflow.waits.whole_airflow import commit
 from tests.patience import PATIENCE_S
 
@@ -39,7 +38,6 @@ SECRET = 'se"cret,=\\;'
 LIFE_S = 5
 SLOW_LOAD = ROOT / "tests" / "integration" / "spark" / "slow_load.py"
 """It takes 0.2 s for each record."""
-DAYS = 2
 BEARER = "org.apache.kafka.common.security.oauthbearer"
 
 
@@ -70,14 +68,7 @@ def oauth_broker(tokens: TokenServer) -> Iterator[Broker]:
         broker.start()
     finally:
         os.environ["JDK_JAVA_OPTIONS"] = before
-    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    admin.create_topics({"flights": {"num_partitions": 1, "replication_factor": 1}})
-    admin.close()
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-    for number in range(DAYS * RECORDS_A_DAY + 1):
-        stamp = FIRST_DAY_MS + number * (DAY_MS // RECORDS_A_DAY)
-        producer.send("flights", b"%d" % number, timestamp_ms=stamp)
-    producer.close()
+    write_flights(broker.bootstrap_servers)
     yield broker
     broker.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -15,7 +16,7 @@ from airflow_kafka_offsets.errors import (
     LedgerConflictError,
     UnprovenError,
 )
-from airflow_kafka_offsets.ledger import corrections
+from airflow_kafka_offsets.ledger import corrections, load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import result_file
 from airflow_kafka_offsets.ledger.counted import left_to_publish
 from airflow_kafka_offsets.ledger.entries import Attempted, Published
@@ -70,6 +71,19 @@ class TestBegin:
         local.change(lambda state: corrections.rewind(state, T0 - HOUR_MS))
         empty = pin(local, at_hour(0, AT_T0), at_hour(1, AT_T0))
         assert isinstance(started(local, empty.name, empty.manifest), Attempted)
+
+    def test_of_many_by_one_commit_leaves_out_one_that_is_refused(self, local: Ledger) -> None:
+        windows = [resolve(local, hour) for hour in range(3)]
+        gone = attempts.Wanted(local, windows[1].name, "0" * 64)
+        first, _, last = (attempts.Wanted(local, each.name, each.manifest) for each in windows)
+        before = local.state.number
+        wishes = {
+            each: (local, partial(load_decisions.begin, wish=Attempted(each.name, {}), manifest=each.manifest))
+            for each in (first, gone, last)
+        }
+        assert list(loads.commit_each(wishes)) == [gone]
+        assert local.state.number == before + 1
+        assert [len(local.window(each.name).attempts) for each in windows] == [1, 0, 1]
 
 
 class TestLeftToPublish:

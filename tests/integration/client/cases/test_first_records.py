@@ -46,19 +46,6 @@ FETCH = 1
 
 
 @pytest.fixture
-def topic(cluster: KafkaCluster) -> str:
-    """One partition with three records that belong to no transaction."""
-    name = new_topic(cluster)
-    produce(cluster, name, count=3)
-    return name
-
-
-@pytest.fixture
-def key(topic: str) -> TopicPartition:
-    return TopicPartition(topic, 0)
-
-
-@pytest.fixture
 def polling(cluster: KafkaCluster) -> Iterator[OffsetsClient]:
     """A client whose requests are counted."""
     with connected_client(cluster.proxied_bootstrap_servers) as connected:

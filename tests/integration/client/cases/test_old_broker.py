@@ -28,7 +28,6 @@ from tests.integration.client.cases.workload import (
     error_names,
     group_member,
     lag_of,
-    new_name,
     new_topic,
     produce,
     send,
@@ -49,11 +48,6 @@ def topic(old_broker: ZooKeeperBroker) -> str:
     name = new_topic(old_broker, 2, config={"segment.bytes": "250"})
     produce(old_broker, name, timestamps=[T0 + number * HOUR_MS for number in range(10)])
     return name
-
-
-@pytest.fixture
-def group() -> str:
-    return new_name("group")
 
 
 def segments_of(client: OffsetsClient, topic: str, *options: OffsetSpec, **limits: int) -> tuple[int, ...]:

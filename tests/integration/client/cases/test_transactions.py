@@ -26,7 +26,6 @@ from tests.integration.client.cases.workload import (
     lag_of,
     new_name,
     new_topic,
-    produce,
     send,
     transactional_producer,
 )
@@ -46,24 +45,6 @@ for _ in range(2):
     producer.send(topic, b"value", partition=0).get(timeout={PATIENCE_S})
 os._exit(0)
 """
-
-
-@pytest.fixture
-def topic(cluster: KafkaCluster) -> str:
-    """One partition with three records that belong to no transaction."""
-    name = new_topic(cluster)
-    produce(cluster, name, count=3)
-    return name
-
-
-@pytest.fixture
-def key(topic: str) -> TopicPartition:
-    return TopicPartition(topic, 0)
-
-
-@pytest.fixture
-def group() -> str:
-    return new_name("group")
 
 
 @pytest.fixture

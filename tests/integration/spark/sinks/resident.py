@@ -149,7 +149,8 @@ def run(session: SparkSession, words: list[str]) -> str:
         if name.startswith("spark.kafkaOffsets."):
             own.conf.set(name, value)
     application = next(n for n, word in enumerate(words) if word.endswith("load.py"))
-    return json.dumps(load.outcome(load.load(pinned_window(own), load.TableLoad.of_words(words[application + 1 :]))))
+    window, table = pinned_window(own), load.TableLoad.of_words(words[application + 1 :])
+    return json.dumps(load.outcome(window.manifest.window, load.load(window, table)))
 
 
 @contextmanager
