@@ -12,7 +12,7 @@ import pendulum
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets import KafkaCommitOffsetsOperator, TableLoad, kafka_window_load
+from airflow_kafka_offsets import KafkaCommitOffsetsOperator, TableLoad, ValueFormat, kafka_window_load
 
 with DAG(
     dag_id="hours_of_a_day",
@@ -32,6 +32,10 @@ with DAG(
         split=timedelta(hours=1),
         idle="assume_after",
         idle_after=timedelta(hours=1),
-        application=TableLoad("{{ var.value.flights_output }}_hours", value_format="string"),
+        application=TableLoad(
+            "{{ var.value.flights_output }}_hours",
+            value_format=ValueFormat("json", "carrier STRING, dest STRING"),
+            flatten=True,
+        ),
     )
     hours >> KafkaCommitOffsetsOperator(task_id="commit", window=hours.window, group="flights-hours")

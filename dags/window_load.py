@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_kafka_offsets import KafkaCommitOffsetsOperator, TableLoad, kafka_window_load
+from airflow_kafka_offsets import KafkaCommitOffsetsOperator, TableLoad, ValueFormat, kafka_window_load
 
 with DAG(
     dag_id="window_load",
@@ -28,6 +28,10 @@ with DAG(
         topics="flights",
         idle="assume_after",
         idle_after=timedelta(hours=1),
-        application=TableLoad("{{ var.value.flights_output }}_window_load", sink="orc"),
+        application=TableLoad(
+            "{{ var.value.flights_output }}_window_load",
+            sink="orc",
+            value_format=ValueFormat("json", "carrier STRING, dest STRING"),
+        ),
     )
     flights >> KafkaCommitOffsetsOperator(task_id="commit", window=flights.window, group="flights-daily")
