@@ -7,8 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
@@ -18,15 +17,16 @@ from airflow_kafka_offsets.cli.ledger import named_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import ConfigurationError, FailedWindow, LedgerError, WindowsFailedError, number_of
+from airflow_kafka_offsets.ledger.audits import failure_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.offsets.audits.findings import Finding, problem_words
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.reading import whole_windows
+from airflow_kafka_offsets.offsets.proof.run_result import RUN
 from airflow_kafka_offsets.pipelines.attempts import Wanted
-from airflow_kafka_offsets.pipelines.audits import hand_over
-from airflow_kafka_offsets.pipelines.loads import returned
+from airflow_kafka_offsets.pipelines.audits import record
 from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, secrets_text
 from airflow_kafka_offsets.submission.audit_submission import AuditSubmission
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
@@ -51,14 +51,12 @@ def audit_table(args: Any) -> int:
     """Audit the table for all windows by one Spark application, record the verdicts, and print them with the first
     findings."""
     ledger = stored_ledger(args)
-    if args.result is not None:
-        reports, errors = _handed_over(ledger, args), []
-    else:
-        found = _audited(ledger, _windows(ledger, args), _table(args), args)
-        reports = [each for each in found.values() if isinstance(each, AuditReport)]
-        errors = [
-            FailedWindow(each.name, ledger.pipeline, why) for each, why in found.items() if isinstance(why, Exception)
-        ]
+    windows = [Wanted(ledger, name, ledger.window(name).manifest) for name in _windows(ledger, args)]
+    found = _audited(windows, _table(args), args) if args.run is None else _left(windows, args)
+    reports = [each for each in found.values() if isinstance(each, AuditReport)]
+    errors = [
+        FailedWindow(each.name, ledger.pipeline, why) for each, why in found.items() if isinstance(why, Exception)
+    ]
     if reports or not errors:
         print_rows([_row(report) | _details(report, args) for report in reports], args, _AUDITED)
     findings = [(report.window, each) for report in reports for each in report.findings]
@@ -135,28 +133,25 @@ def _windows(ledger: Ledger, args: Any) -> list[str]:
     return found
 
 
-def _handed_over(ledger: Ledger, args: Any) -> list[AuditReport]:
-    """Record the reports, one a line, of a driver that couldn't reach the ledger."""
-    if args.windows or args.at or args.start or args.end:
-        raise ConfigurationError("--result names its windows itself: leave out windows, --at, --start and --end.")
-    try:
-        content = sys.stdin.buffer.read() if args.result == "-" else Path(args.result).read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"--result {args.result} can't be read: {error}.") from error
-    lines = [line for line in content.splitlines() if line.startswith(b"{")]
-    if not lines:
-        raise ConfigurationError(f"--result {args.result} has no report: a driver's last lines, which begin with {{.")
-    return list(map(returned, hand_over(lambda: kafka_client(args), ledger, lines, _who())))
+def _left(windows: Sequence[Wanted], args: Any) -> Mapping[Wanted, AuditReport | Exception]:
+    """Record what an audit has left whose driver something else has submitted."""
+    if not RUN.fullmatch(args.run):
+        raise ConfigurationError(f"--run is 8 hex digits, not {args.run!r}.")
+    found = record(lambda: kafka_client(args), windows, args.run, _who())
+    return {each: found.get(each) or _not_left(each, args.run) for each in windows}
 
 
-def _audited(
-    ledger: Ledger, names: Sequence[str], table: AuditedTable, args: Any
-) -> dict[Wanted, AuditReport | Exception]:
-    windows, kafka = [Wanted(ledger, name, ledger.window(name).manifest) for name in names], java_settings(args)
+def _not_left(wanted: Wanted, run: str) -> Exception:
+    note = failure_of(wanted.ledger, wanted.name, run)
+    return LedgerError(f"Audit {run} has left no report of window {wanted.name}.") if note is None else note.as_error()
+
+
+def _audited(windows: Sequence[Wanted], table: AuditedTable, args: Any) -> Mapping[Wanted, AuditReport | Exception]:
+    kafka = java_settings(args)
     submission = AuditSubmission(windows, token_hex(4), table, args.writer_group, args.write_missing, args.allow_gaps)
     program = SparkProgram(args.spark_submit)
     if not args.verbose:
-        print_remark(f"{args.spark_submit} audits {number_of(len(names), 'window')}; --verbose shows what it prints.")
+        print_remark(f"{args.spark_submit} audits {number_of(len(windows), 'window')}; --verbose shows what it prints.")
     printed: deque[str] = deque(maxlen=_LAST_LINES)
     with submission.command(program, kafka.plain, args.packages, shlex.split(args.spark_args or "")) as words:
         try:

@@ -6,31 +6,18 @@ Imports nothing heavy, because every ``airflow`` command loads it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument.
-
-    :param flags: its name, or its flags.
-    :param options: keyword arguments of ``ArgumentParser.add_argument``.
-    """
+class Argument(NamedTuple):
+    """One argument: its name or flags, and keyword arguments of ``ArgumentParser.add_argument``."""
 
     flags: tuple[str, ...]
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One command.
-
-    :param name: its name.
-    :param function: its implementation, as module and function in this folder.
-    :param help: what it does.
-    :param arguments: its arguments.
-    """
+class Command(NamedTuple):
+    """One command. Its function is named as module and function in this folder."""
 
     name: str
     function: str
@@ -38,14 +25,8 @@ class Command:
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A group of commands.
-
-    :param name: its name, which precedes theirs.
-    :param help: what they are for.
-    :param commands: the commands, and nested groups.
-    """
+class Group(NamedTuple):
+    """Commands, and nested groups, whose names follow its own."""
 
     name: str
     help: str

@@ -116,7 +116,7 @@ _AUDIT = command(
     arg("--writer-group", help="Consumer group of the table's writer: above its commits, nothing is missing yet"),
     arg("--allow-gaps", help="The topics may have offsets without a record, as with transactions", action="store_true"),
     arg("--write-missing", help="Write the missing records to this folder, as Parquet", metavar="FOLDER"),
-    arg("--result", help="Record reports that a driver has printed, instead; - for standard input", metavar="FILE"),
+    arg("--run", help="Record what an audit of that name has found, whose driver something else has submitted"),
     arg("--spark-submit", help="The program; default: spark-submit", default="spark-submit", metavar="PROGRAM"),
     arg("--packages", help="Maven packages that the table needs, such as Delta's, separated by commas"),
     arg("--spark-args", help="Other arguments of spark-submit, in quotes", metavar="WORDS"),

@@ -98,7 +98,8 @@ def _list_windows(args: Any) -> int:
     print_rows(rows, args, _WINDOWS)
     for hole in holes:
         if hole.unpinned:
-            print_remark(f"To load what no window has from {iso_instant(hole.start_ms)} on: {filled_by(state, hole)}.")
+            ways = ", or ".join(filled_by(state, hole))
+            print_remark(f"To load what no window has from {iso_instant(hole.start_ms)} on: {ways}.")
     return 0
 
 

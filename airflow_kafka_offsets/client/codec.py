@@ -30,8 +30,6 @@ from kafka.protocol.consumer import (
     OffsetFetchResponse,
 )
 
-from airflow_kafka_offsets.client.connection.kafka_python import decode_body
-
 
 @dataclass(frozen=True, slots=True)
 class Header:
@@ -97,7 +95,7 @@ class MessageCodec:
         try:
             buffer = BytesIO(frame)
             found = self.message_class.parse_header(buffer, version=version) if header else None
-            message = decode_body(self.message_class, version, buffer.read())
+            message = self.message_class.decode(buffer, version=version)
         except (struct.error, TypeError, LookupError, AttributeError, AssertionError) as error:
             raise ValueError(f"not a valid {self.message_class.name} version {version}: {error}") from error
         decoded = Decoded(message.to_dict(json=False), self._header(found, version) if header else None)

@@ -36,7 +36,7 @@ from airflow_kafka_offsets.client.requests.describe_producers import fetch_produ
 from airflow_kafka_offsets.client.requests.describe_share_group_offsets import fetch_share_offsets
 from airflow_kafka_offsets.client.requests.list_groups import fetch_groups
 from airflow_kafka_offsets.client.requests.list_offsets import fetch_extents, fetch_segment_offsets, refuse_segments_of
-from airflow_kafka_offsets.client.requests.offset_commit import send_commit, send_delete
+from airflow_kafka_offsets.client.requests.offset_commit import send_commit
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_zookeeper_offsets, own_topic_ids
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_epoch_ends
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
@@ -401,13 +401,6 @@ class OffsetsClient:
         if not len(offsets):
             return offsets
         return self._ask(send_commit, group, offsets, own_topic_ids(topic_ids))
-
-    def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> CommittedOffsets:
-        """Delete a group's commits on some partitions (OffsetDelete, key 47, KIP-496). No element has an offset.
-
-        :raises CommitRefusedError: when active members of the group read the topics.
-        """
-        return self._ask(send_delete, group, list(partitions))
 
 
 def several(names: Iterable[str]) -> list[str]:

@@ -48,8 +48,6 @@ class Condition:
 
     kind: ClassVar[str]
     """Its name in a trigger's JSON."""
-    sensor: ClassVar[str | None]
-    """The class name of the sensor that waits for it; None for a condition that only finds what another one needs."""
     stable_polls: int = 1
     """How many polls in a row it must hold."""
 

@@ -89,7 +89,6 @@ class GroupHealth(Condition):
     """
 
     kind: ClassVar[str] = "group_health"
-    sensor: ClassVar[str | None] = None
 
     limits: GroupsCaughtUp
     watched: tuple[str, ...]

@@ -83,7 +83,6 @@ class GroupsCaughtUp(Condition):
     """
 
     kind: ClassVar[str] = "groups_caught_up"
-    sensor: ClassVar[str] = "KafkaGroupLagSensor"
 
     groups: tuple[str, ...]
     topics: tuple[str, ...] | None = None

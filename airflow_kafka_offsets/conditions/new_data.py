@@ -10,55 +10,18 @@ from typing import Any, ClassVar, Self
 from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.conditions.condition import Condition, Progress
-from airflow_kafka_offsets.conditions.needs import Answers, Extents, Listed, Records, Topics
+from airflow_kafka_offsets.conditions.needs import Answers, Extents, Records, Topics
 from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition, RecordAges
-from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant
+from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
 EVERYTHING_NEW = FixedOffsets("the log starts")
 """Where old data ends if there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class StaleTopics:
-    """When topics without new data were last written to: a failed look-up isn't the same as no record.
-
-    :param newest: the newest timestamp of each topic, in ISO-8601: that of a record, or of a transaction's end (E41);
-        None when there is none.
-    :param unknown: the topics whose newest timestamp couldn't be asked on a partition, and why.
-    """
-
-    newest: Mapping[str, str | None]
-    unknown: Mapping[str, str]
-
-    @classmethod
-    def of(cls, listed: ListedOffsets) -> StaleTopics:
-        """From answers to ``max-timestamp`` on all partitions of the topics."""
-        unknown = {record.topic: str(record.error) for record in listed if record.error is not None}
-        times: dict[str, list[int]] = {topic: [] for topic in listed.topics() if topic not in unknown}
-        for record in listed:
-            if record.topic in times and record.timestamp_ms is not None:
-                times[record.topic].append(record.timestamp_ms)
-        newest = {topic: iso_instant(max(found)) if found else None for topic, found in times.items()}
-        return cls(newest, unknown)
-
-    def to_json(self) -> dict[str, Any]:
-        """Its part of a result."""
-        return {"stale": self.newest} | ({"stale_unknown": self.unknown} if self.unknown else {})
-
-    def describe(self) -> list[str]:
-        """Each topic in words."""
-        newest = {
-            topic: "no record at all" if when is None else f"newest {when}" for topic, when in self.newest.items()
-        }
-        unknown = {topic: f"newest unknown ({why})" for topic, why in self.unknown.items()}
-        return [f"{topic}, {words}" for topic, words in sorted((newest | unknown).items())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +42,6 @@ class NewData(Condition):
     """
 
     kind: ClassVar[str] = "new_data"
-    sensor: ClassVar[str] = "KafkaNewDataSensor"
 
     topics: tuple[str, ...]
     since: FixedOffsets
@@ -113,17 +75,11 @@ class NewData(Condition):
 
     def judge(self, answers: Answers) -> Progress:
         metadata = answers[Topics.of(self.topics)].raise_for_errors()
-        partitions = partitions_of(metadata)
-        extents = answers[Extents.of(partitions)].raise_for_errors()
+        extents = answers[Extents.of(partitions_of(metadata))].raise_for_errors()
         self.since.refuse_other_source(metadata.cluster_id, metadata.topic_ids)
         self.since.refuse_truncated(extents)
         new = self._new(extents)
         counts = {topic: sum(each.span for each in new if each.topic == topic) for topic in self.topics}
-        newest = Listed.of(
-            ((OffsetSpec.MAX_TIMESTAMP, partition) for partition in partitions if not counts[partition.topic]),
-            IsolationLevel.READ_UNCOMMITTED,
-        )
-        stale = StaleTopics.of(answers[newest].get(OffsetSpec.MAX_TIMESTAMP, ListedOffsets()))
         real = sum(counts.values()) >= self.min_records and self._holds_record(new, answers)
         age = self._age(new, answers) if new and not real else RecordAges()
         done = real or self._is_old(age)
@@ -131,16 +87,14 @@ class NewData(Condition):
         ends = FixedOffsets.of_ends(
             "the log ends", extents, self.isolation_level, metadata.cluster_id, metadata.topic_ids
         )
-        text = _describe(counts, stale, self.min_records, done) + f"; since {self.since.source}"
+        text = _describe(counts, self.min_records, done) + f"; since {self.since.source}"
         if age.known_ms is not None:
             text += f"; the first of them is {duration_text(age.known_ms / 1000)} old"
         text += age.note("the new records") + note_unknowable(unknowable)
-        return Progress(done, text, self._result(counts, stale, age, unknowable), ends=ends)
+        return Progress(done, text, self._result(counts, age, unknowable), ends=ends)
 
-    def _result(
-        self, counts: Mapping[str, int], stale: StaleTopics, age: RecordAges, unknowable: list[str]
-    ) -> dict[str, Any]:
-        result = {"new": counts, **stale.to_json(), "since": self.since.source} | self.since.where()
+    def _result(self, counts: Mapping[str, int], age: RecordAges, unknowable: list[str]) -> dict[str, Any]:
+        result: dict[str, Any] = {"new": counts, "since": self.since.source} | self.since.where()
         if self.max_age_ms is not None:
             result |= {"age_s": None if age.known_ms is None else age.known_ms / 1000}
         return result | ({"unknowable": unknowable} if unknowable else {})
@@ -189,7 +143,7 @@ class NewData(Condition):
         return age
 
 
-def _describe(counts: Mapping[str, int], stale: StaleTopics, wanted: int, real: bool) -> str:
+def _describe(counts: Mapping[str, int], wanted: int, real: bool) -> str:
     total = sum(counts.values())
     text = f"{total} new of {wanted}"
     if total >= wanted and not real:
@@ -197,6 +151,6 @@ def _describe(counts: Mapping[str, int], stale: StaleTopics, wanted: int, real: 
     fresh = [f"{topic} {count}" for topic, count in sorted(counts.items(), key=lambda item: -item[1]) if count]
     if fresh:
         text += f" ({shorten(fresh)})"
-    if without := stale.describe():
-        text += f"; nothing new: {shorten(without)}"
+    if silent := sorted(topic for topic, count in counts.items() if not count):
+        text += f"; nothing new: {shorten(silent)}"
     return text

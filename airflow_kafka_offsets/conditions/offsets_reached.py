@@ -35,7 +35,6 @@ class OffsetsReached(Condition):
     """
 
     kind: ClassVar[str] = "offsets_reached"
-    sensor: ClassVar[str] = "KafkaOffsetsReachedSensor"
 
     group: str
     target: FixedOffsets

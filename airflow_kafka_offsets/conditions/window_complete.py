@@ -105,7 +105,6 @@ class WindowComplete(Condition):
     """
 
     kind: ClassVar[str] = "window_complete"
-    sensor: ClassVar[str] = "KafkaWindowCompleteSensor"
 
     topics: tuple[str, ...]
     instant_ms: int

@@ -67,6 +67,11 @@ class AttemptFiles:
             runs.setdefault(match[1], set()).add(match[2])
         return runs
 
+    @property
+    def is_noted(self) -> bool:
+        """Whether a driver has noted what it counted, or why it failed. One listing."""
+        return any({"result", "failure"} & kinds for kinds in self.runs().values())
+
     def applications(self) -> list[SparkApplication]:
         """The Spark applications of all drivers that have started, in the order of their runs. A note that is being
         written right now is left out."""

@@ -24,7 +24,7 @@ from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.lineage.links import TellsLineage
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
-from airflow_kafka_offsets.offsets.audits.findings import is_only_late
+from airflow_kafka_offsets.offsets.audits.findings import Problem
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.windows.policies import IncompletePolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
@@ -181,7 +181,7 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
         if self.on_incomplete == "warn":
             self.log.warning("%s", said)
             return None
-        return (NotWrittenYetError if is_only_late(report.counts) else IncompleteTableError)(said)
+        return (NotWrittenYetError if set(report.counts) == {Problem.NOT_YET} else IncompleteTableError)(said)
 
     def _printed(self) -> list[str]:
         """The output of ``spark-submit``, without secrets."""

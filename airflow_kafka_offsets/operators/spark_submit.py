@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
+from airflow_kafka_offsets.arguments import as_flag, as_milliseconds, check_choice, constant
 from airflow_kafka_offsets.compat.airflow_versions import task_state
 from airflow_kafka_offsets.compat.spark_provider import kept_output
 from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, SparkFailedError
@@ -18,6 +19,7 @@ from airflow_kafka_offsets.ledger.entries import Attempted, Published
 from airflow_kafka_offsets.ledger.storage import outcomes
 from airflow_kafka_offsets.lineage.links import SparkUILink, TellsLineage, WindowLink, window_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
+from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
@@ -142,26 +144,20 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
             return []
         submitter = Submitter.of(self)
         self._check_deferrable(submitter)
-        load = self._load(context, refs, submitter)
+        load = self._load(context, refs)
         self._on_cluster = submitter.place.on_cluster
         before = self._begun_before(load) if self._on_cluster else None
         if before is not None:
             return self._run(load, submitter, before)
-        outcomes, batch = load.begin()
+        outcomes, batch = load.begin(submitter.program.refuse_missing)
         if not batch.attempts:
             return self._report(load, outcomes)
         if (failure := load.failure(outcomes)) is not None:
             self.log.error("Before Spark is started, %s", failure)
         return self._run(load, submitter, batch)
 
-    def _load(self, context: Context, refs: WindowRefs, submitter: Submitter | None = None) -> LoadTry:
-        """The try, with nothing begun yet.
-
-        :param submitter: what is going to be run, unless all windows are published; None if it was.
-        """
-        load, again = LoadTry.of(context, refs, self.on_data_loss), as_flag(self.reload, "reload")
-        if submitter is not None and (again or not load.is_done):
-            submitter.program.refuse_missing()
+    def _load(self, context: Context, refs: WindowRefs) -> LoadTry:
+        load = LoadTry.of(context, refs, self.on_data_loss)
         if self.table is not None:
             self.table.refuse_without_registry(refs.schema_registry_conn_id)
         servers = load.kafka.settings().bootstrap_servers
@@ -171,7 +167,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
 
         found = outcomes(seen, load.windows).values()
         self.seen = tuple(each for each in found if isinstance(each, TaskWindow))
-        return load.reload() if again else load
+        return load.reload() if as_flag(self.reload, "reload") else load
 
     def _check_deferrable(self, submitter: Submitter) -> None:
         if not self.deferrable:
@@ -258,27 +254,44 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         (load, batch), job_id = self._running, str(external_id)
         self._show_links(context)
         self.log.info("Waiting for driver %s on the triggerer", job_id)
+        timeout_ms = as_milliseconds(self.execution_timeout, "execution_timeout")
+        self._defer(load, batch, job_id, None if timeout_ms is None else now_ms() + timeout_ms)
+
+    def _defer(self, load: LoadTry, batch: Batch, job_id: str, until_ms: int | None) -> NoReturn:
+        """Wait for a driver until it has counted the last window of a batch.
+
+        :param until_ms: how long, Unix milliseconds; None if the wait has no end.
+        """
+        last, attempt = list(batch.attempts.items())[-1]
+        left = None if until_ms is None else max(timedelta(0), timedelta(milliseconds=until_ms - now_ms()))
         self.defer(
             trigger=KafkaDriverEndedTrigger(
-                window=load.refs_of(batch),
-                attempts=[attempt.number for attempt in batch.attempts.values()],
+                window=load.ref_of(last).to_json(),
+                attempt=attempt.number,
                 conn_id=self._conn_id,
                 deploy_mode=self._deploy_mode,
                 job_id=job_id,
                 poll_interval_s=self._status_poll_interval,
             ),
             method_name="driver_ended",
-            kwargs={"batch": batch.id, "job_id": job_id},
-            timeout=self.execution_timeout,
+            kwargs={"batch": batch.id, "job_id": job_id, "until_ms": until_ms},
+            timeout=left,
         )
 
     @failing_fast()
-    def driver_ended(self, context: Context, event: Mapping[str, Any], *, batch: str, job_id: str) -> Any:
-        """Publish and report, once the triggerer has seen that the driver has ended.
+    def driver_ended(
+        self, context: Context, event: Mapping[str, Any], *, batch: str, job_id: str, until_ms: int | None = None
+    ) -> Any:
+        """Publish and report, once the triggerer has seen that the driver has ended. A driver that has noted the last
+        window of several may still load others, as it loads some at once: then wait for these.
 
         :param event: the event of :class:`.driver_ended.KafkaDriverEndedTrigger`.
+        :param until_ms: when the wait ends, Unix milliseconds; None if it has no end.
         """
         load, self._on_cluster = self._load(context, WindowRefs.from_json(self.window)), True
+        left = load.batch(batch).unnoted()
+        if event["status"] == "noted" and left.attempts:
+            self._defer(load, left, job_id, until_ms)
         self._get_hook()._run_post_submit_commands()
         failure = None
         if event["status"] == "ended":

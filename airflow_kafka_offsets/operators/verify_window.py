@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
@@ -188,15 +187,15 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
         if late and self.deferrable:
             loaded = [each for each, found in looked.items() if found is True]
             self._publish_early(refs, {each: windows[each] for each in loaded if each.window.loaded is None})
-            self._wait(replace(refs, refs=tuple(late)), attempts, until_ms)
+            # Drivers load windows in order of time.
+            last = max(late, key=lambda ref: ref.window)
+            self._wait(last, None if attempts is None else attempts[last], until_ms)
         failed = {each: found for each, found in looked.items() if isinstance(found, KafkaOffsetsError)}
         if failed and not refs.is_list:
             raise next(iter(failed.values()))
         return failed
 
-    def _wait(
-        self, late: WindowRefs, attempts: Mapping[WindowRef, int | None] | None, until_ms: int | None
-    ) -> NoReturn:
+    def _wait(self, ref: WindowRef, attempt: int | None, until_ms: int | None) -> NoReturn:
         longest = self._longest_wait()
         if until_ms is not None:
             longest = timedelta(milliseconds=until_ms - now_ms())
@@ -206,9 +205,9 @@ class KafkaVerifyWindowOperator(TellsLineage, BaseOperator):
             until_ms = now_ms() + longest // timedelta(milliseconds=1)
         self.defer(
             trigger=KafkaWindowLoadedTrigger(
-                window=late.to_json(),
+                window=ref.to_json(),
                 poll_interval_s=(as_milliseconds(self.poke_interval, "poke_interval") or 0) / 1000,
-                attempts=None if attempts is None else [attempts[ref] for ref in late.refs],
+                attempt=attempt,
             ),
             method_name="execute_complete",
             kwargs={"until_ms": until_ms},

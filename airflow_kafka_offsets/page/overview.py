@@ -51,7 +51,7 @@ def overview(ledger: Ledger) -> Json:
         audits             the last windows of which an audited table lacks records or has too many, in words
         losses             what windows have lost, in words: Kafka had deleted it before they were loaded
         lost_offsets       number of offsets that windows have lost
-        holes              the holes that no window has, in words, each with the command that loads it
+        holes              the holes that no window has, in words, each with the ways to load it
         restarts           where logs have begun anew, and what was left unloaded of the old ones, in words
         gone_offsets       number of offsets that no published window has, and that Kafka had deleted when the newest
                            snapshot was taken; None without snapshots, and if they can't be read
@@ -106,7 +106,7 @@ def _of_snapshots(ledger: Ledger) -> Json:
             "retention_ms": _shortest_retention(ledger.offsets_now(state.newest_snapshot.at_ms).topics),
         }
     except LedgerError as error:
-        hole = {"words": f"The holes aren't known: {error}", "filled_by": None}
+        hole = {"words": f"The holes aren't known: {error}", "filled_by": []}
         return {"topics": created, "holes": [hole], **unknown}
 
 

@@ -7,7 +7,7 @@ published is published without Spark. Called by the Spark operators and by ``kaf
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -71,6 +71,7 @@ def begin_each(
     client_factory: ClientFactory,
     who: Mapping[str, Any],
     on_data_loss: DataLossPolicy = "fail",
+    check: Callable[[], None] | None = None,
 ) -> dict[Wanted, Attempted | Published | KafkaOffsetsError]:
     """Begin to load windows, unless there is nothing to do: one is published; or an attempt of before is proved, or it
     has no offsets (S6), and it is published here. All attempts in a ledger begin by one commit.
@@ -79,6 +80,7 @@ def begin_each(
     :param client_factory: gives the client, for when Kafka has to be asked.
     :param who: the Airflow task and its try, or whoever else loads them, as plain JSON.
     :param on_data_loss: what to do if Kafka no longer has all records: ``load_rest`` loads the others.
+    :param check: called before attempts begin, if any is to, and may refuse that by an exception.
     :returns: for each, the attempt that began, for a driver to make; or the publication that satisfies the load. Or an
         error, as of :func:`.preflight.lost_of_each` and :func:`.loads.publish_each`, or a LedgerConflictError when the
         window isn't there, or is another one of that name: one that can't be loaded doesn't hold up the others.
@@ -98,6 +100,8 @@ def begin_each(
                 found[each] = gone
             else:
                 lost[each] = gone
+    if lost and check is not None:
+        check()
     found |= _begun(lost, who)
     return {each: found[each] for each in wanted}
 

@@ -12,7 +12,6 @@ from airflow_kafka_offsets.ledger.audits import audited
 from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Audited
 from airflow_kafka_offsets.ledger.files import audit_file
-from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.ledger.storage import outcomes
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
@@ -63,46 +62,23 @@ def record(client_factory: ClientFactory, windows: Iterable[Wanted], run: str, w
         - LogTruncatedError when a log was truncated below the window's end since it was resolved.
         - Others when Kafka can't be asked about that, unless the table's own sums have told everything.
     """
-
-    def read(wanted: Wanted) -> _Left | None:
-        content = wanted.ledger.files.read(audit_file(wanted.name, run))
-        return None if content is None else _fitting(wanted, run, content)
-
-    found = outcomes(read, windows)
+    found = outcomes(lambda each: _left(each, run), windows)
     errors = {each: error for each, error in found.items() if isinstance(error, KafkaOffsetsError)}
     return errors | _recorded(client_factory, [each for each in found.values() if isinstance(each, _Left)], who)
 
 
-def hand_over(
-    client_factory: ClientFactory, ledger: Ledger, contents: Iterable[bytes], who: Mapping[str, Any]
-) -> list[AuditReport | KafkaOffsetsError]:
-    """Record what audits have found whose driver couldn't reach the ledger.
-
-    :param contents: reports.
-    :returns: each report, or an error as in :func:`record`.
-    :raises LedgerCorruptError: when one is no report, or doesn't fit its window.
-    """
-    left = []
-    for content in contents:
-        report = AuditReport.from_json(json_of(content))
-        wanted, kept = Wanted(ledger, report.window, report.manifest_sha256), report.to_bytes()
-        left.append(_fitting(wanted, report.run, kept))
-        if not ledger.files.create(audit_file(report.window, report.run), kept):
-            raise LedgerCorruptError(
-                f"Audit {report.run} of window {report.window} has left another report in the ledger."
-            )
-    return list(_recorded(client_factory, left, who).values())
-
-
-def _fitting(wanted: Wanted, run: str, content: bytes) -> _Left:
-    """A report that fits its window; raises as :func:`record`."""
-    report, window = AuditReport.from_json(json_of(content)), wanted.window
+def _left(wanted: Wanted, run: str) -> _Left | None:
+    """What an audit has left of a window, if anything; raises as :func:`record`."""
+    window, ledger = wanted.window, wanted.ledger
+    content = ledger.files.read(audit_file(window.name, run))
+    if content is None:
+        return None
+    report, manifest = AuditReport.from_json(json_of(content)), ledger.pinned(window).manifest
     if (report.run, report.window, report.manifest_sha256) != (run, window.name, window.manifest):
         raise LedgerCorruptError(
             f"{audit_file(window.name, run)} is the report of audit {report.run} of window {report.window}, manifest "
             f"{report.manifest_sha256}."
         )
-    manifest = wanted.ledger.pinned(window).manifest
     report.check(manifest)
     return _Left(wanted, report, digest(content), manifest)
 

@@ -89,7 +89,7 @@ def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, mis
     :param who: who made the window's published attempt: the Dag that loads the pipeline.
     """
     dag_id = str(who.get("dag_id") or context["ti"].dag_id)
-    commands = [_command(dag_id, each) for each in missing if each.unpinned]
+    commands = [", or ".join(_ways(dag_id, each)) for each in missing if each.unpinned]
     ways = [f"load what is missing: {shorten(commands)}"] if commands else []
     pinned = [window for each in missing for window in each.pinned if window.offsets]
     if pinned:
@@ -106,22 +106,20 @@ def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, mis
     )
 
 
-def filled_by(state: State, hole: Hole) -> str:
-    """How to load a hole: by the Dag that has loaded the window before it, or else the first one after it."""
+def filled_by(state: State, hole: Hole) -> list[str]:
+    """Ways to load a hole: by the Dag that has loaded the window before it, or else the first one after it."""
     published = list(state.published)
     before = bisect_right(published, hole.start_ms, key=lambda window: window.end_ms)
     near = published[max(0, before - 1) : before + 1]
     found = (window.attempt(window.publication.attempt) for window in near if window.publication is not None)
     dag_ids = [attempt.who["dag_id"] for attempt in found if attempt is not None and attempt.who.get("dag_id")]
-    return _command(str(next(iter(dag_ids), "the Dag")), hole)
+    return _ways(str(next(iter(dag_ids), "the Dag")), hole)
 
 
-def _command(dag_id: str, missing: Hole) -> str:
-    """How to load a hole. A neighbour that the dates take in as well is published, and so left alone."""
+def _ways(dag_id: str, missing: Hole) -> list[str]:
+    """How to load a hole; a command comes first. A neighbour that its dates take in is published, and so left alone."""
     start, end = iso_instant(missing.start_ms), iso_instant(missing.end_ms)
     if missing.before_first:
-        return f"a backfill of {dag_id} over the time before {end}, from the group's commits on"
-    return (
-        f"airflow backfill create --dag-id {dag_id} --from-date {start} --to-date {end} --reprocess-behavior failed, "
-        f"or a run of {dag_id} with start={start} and end={end}"
-    )
+        return [f"a backfill of {dag_id} over the time before {end}, from the group's commits on"]
+    backfill = f"airflow backfill create --dag-id {dag_id} --from-date {start} --to-date {end}"
+    return [f"{backfill} --reprocess-behavior failed", f"a run of {dag_id} with start={start} and end={end}"]

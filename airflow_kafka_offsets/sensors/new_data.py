@@ -36,10 +36,8 @@ class KafkaNewDataSensor(KafkaPipelineSensor):
 
     The other arguments are those of :class:`~airflow_kafka_offsets.sensors.wait_sensor.KafkaPipelineSensor`.
 
-    XCom: ``{"new": {"flights": 120}, "stale": {"clicks": "2026-11-21T06:00:00.000Z"}, "since": "..."}``. ``stale`` has
-    the newest record's time for each topic without new data, None without a record; where it couldn't be asked,
-    ``stale_unknown`` has Kafka's error instead. There is also the ``ledger`` of a stored start and, with ``max_age``,
-    ``age_s``: the first new record's age, if it was looked at.
+    XCom: ``{"new": {"flights": 120, "clicks": 0}, "since": "..."}``. There is also the ``ledger`` of a stored start
+    and, with ``max_age``, ``age_s``: the first new record's age, if it was looked at.
     """
 
     template_fields: Sequence[str] = (*KafkaPipelineSensor.template_fields, "since")

@@ -1,9 +1,9 @@
 """The ready-made audit: a table that something else has written, compared with windows of Kafka. Run it with
 spark-submit; it changes neither the table nor Kafka.
 
-What it finds is printed as JSON on stdout, one line for each window, and goes into one file in each window's folder of
-the ledger. Airflow's side records it. An error of this package prints one line and exits with status
-1; what was found of other windows is there all the same.
+What it finds is printed, one line for each window, and goes into one file in each window's folder of the ledger.
+Airflow's side records it. An error of this package prints one line and exits with status 1; what was found of other
+windows is there all the same.
 """
 
 from __future__ import annotations
@@ -66,13 +66,11 @@ def run_audit(spark: SparkSession, arguments: argparse.Namespace) -> list[Outcom
         outcomes = audit_table(spark, windows, confs[0], request)
     except KafkaOffsetsError as error:
         outcomes = [error] * len(confs)
-    for report in outcomes:
-        if isinstance(report, AuditReport):  # first: the ledger may be read-only here
-            print(report.to_bytes().decode(), flush=True)
     for conf, outcome in zip(confs, outcomes, strict=True):
         pipeline_uri, _, window, _ = hadoop_uri(conf.manifest_uri).rsplit("/", 3)
         files = PipelineFiles(files_of(spark), pipeline_uri)
         if isinstance(outcome, AuditReport):
+            print(f"Window {window}: {outcome}", flush=True)
             files.create(audit_file(window, arguments.run), outcome.to_bytes())
             continue
         with suppress(Exception):  # the error itself is what counts

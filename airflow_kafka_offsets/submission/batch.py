@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -48,11 +48,15 @@ class Batch:
     def unfinished(self) -> Batch:
         """The part of it of which nothing is counted yet. All of it, if it is one window: its application may have more
         to do once that is counted."""
-        if len(self.attempts) == 1:
-            return self
-        counted = in_parallel(_is_counted, self.files())
-        left = (pair for pair, is_so in zip(self.attempts.items(), counted, strict=True) if not is_so)
-        return Batch(self.id, dict(left))
+        return self if len(self.attempts) == 1 else self._without(_is_counted)
+
+    def unnoted(self) -> Batch:
+        """The part of it of which no driver has noted how it ended."""
+        return self._without(lambda files: files.is_noted)
+
+    def _without(self, is_so: Callable[[AttemptFiles], bool]) -> Batch:
+        found = in_parallel(is_so, self.files())
+        return Batch(self.id, dict(pair for pair, so in zip(self.attempts.items(), found, strict=True) if not so))
 
     def end(self, failure: Exception) -> None:
         """Record that all attempts have failed, with the error's own words: see :func:`record`."""

@@ -36,7 +36,7 @@ from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
 from airflow_kafka_offsets.pipelines.attempts import Wanted, begin_each, unloadable
 from airflow_kafka_offsets.pipelines.loads import by_ledger_of, in_turn, publish_each
 from airflow_kafka_offsets.pipelines.preflight import lost_of_each
-from airflow_kafka_offsets.references.window_ref import WindowRefs
+from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
 from airflow_kafka_offsets.submission.batch import BATCH, Batch, files_of, in_order, noted, record
 from airflow_kafka_offsets.submission.spark_failure import noted_failure
 
@@ -99,11 +99,6 @@ class LoadTry:
         )
         return cls(context, refs, tuple(windows), hook, on_data_loss)
 
-    @property
-    def is_done(self) -> bool:
-        """Whether all windows are published, so that nothing has to be run."""
-        return all((window := each.found) is not None and window.loaded is not None for each in self.windows)
-
     def reload(self) -> Self:
         """The try, with its windows to be loaded again: once in a run of the task, as a retry goes on with what that
         began."""
@@ -156,19 +151,19 @@ class LoadTry:
         with suppress(KafkaOffsetsError):
             self.end(batch, failure, lambda *_: failure)
 
-    def refs_of(self, batch: Batch) -> list[dict[str, Any]]:
-        """The references to a batch's windows, in their order, as plain JSON."""
-        refs = dict(zip(self.windows, self.refs.refs, strict=True))
-        return [refs[each].to_json() for each in batch.attempts]
+    def ref_of(self, wanted: Wanted) -> WindowRef:
+        """The reference to one of the windows."""
+        return self.refs.refs[self.windows.index(wanted)]
 
-    def begin(self) -> tuple[dict[Wanted, Outcome], Batch]:
+    def begin(self, check: Callable[[], None] | None = None) -> tuple[dict[Wanted, Outcome], Batch]:
         """What there is to do: see :func:`.attempts.begin_each`.
 
+        :param check: refuses what can't be run here, if something has to be.
         :returns: the windows with nothing to do, and those that can't be loaded; and what began.
         """
         name, wanted = token_hex(4), [each for each in self.windows if each not in self.refused]
         who = who_of(self.context) | {BATCH: name}
-        begun = begin_each(wanted, self.kafka.get_conn, who, self.on_data_loss)
+        begun = begin_each(wanted, self.kafka.get_conn, who, self.on_data_loss, check)
         attempts = {each: found for each, found in begun.items() if isinstance(found, Attempted)}
         self._warn_of_losses(attempts)
         done = {each: found for each, found in begun.items() if not isinstance(found, Attempted)}

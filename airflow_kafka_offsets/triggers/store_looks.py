@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from airflow.triggers.base import BaseTrigger
 
 from airflow_kafka_offsets.offsets.instants import duration_text
-from airflow_kafka_offsets.references.window_ref import WindowRefs
+from airflow_kafka_offsets.references.window_ref import WindowRef
 from airflow_kafka_offsets.triggers.polls import refusing_arguments
 
 MOST_THREADS = 8
@@ -79,22 +79,23 @@ def _looks(store: str) -> StoreLooks:
 
 class KafkaLookTrigger(BaseTrigger):
     """
-    Base of the triggers that look at the state of windows now and then. If a store or cluster doesn't answer or can't
+    Base of the triggers that look at the state of a window now and then. If a store or cluster doesn't answer or can't
     be asked, that is logged, and it is asked again.
 
-    :param window: the window's reference, as returned by ``KafkaResolveWindowOperator``; or a list of them, which isn't
-        empty.
+    A task with many windows waits for the last one, and then for the last of those that are left: databases have room
+    for the reference to one window in a trigger's row, but not to a thousand (64 KB on MySQL).
+
+    :param window: the window's reference, as returned by ``KafkaResolveWindowOperator``.
     :param poll_interval_s: seconds between looks; at least :attr:`shortest_s`.
     """
 
     shortest_s = 1.0
     """Each look takes several requests to the ledger's store."""
 
-    def __init__(self, *, window: dict[str, Any] | list[dict[str, Any]], poll_interval_s: float) -> None:
+    def __init__(self, *, window: dict[str, Any], poll_interval_s: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's base class
         with refusing_arguments():
-            self.windows = WindowRefs.from_json(window)
-        self.refs = self.windows.refs
+            self.ref = WindowRef.from_json(window)
         self.poll_interval_s = max(poll_interval_s, self.shortest_s)
         self._late: dict[str, Future[Any]] = {}
         self._said: dict[str, str] = {}
@@ -105,7 +106,7 @@ class KafkaLookTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return f"{type(self).__module__}.{type(self).__name__}", self.what() | {
-            "window": self.windows.to_json(),
+            "window": self.ref.to_json(),
             "poll_interval_s": self.poll_interval_s,
         }
 

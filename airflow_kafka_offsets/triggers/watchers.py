@@ -196,8 +196,8 @@ class KafkaNewDataTrigger(KafkaEdgeTrigger):
     :param max_age: age of the first new record, by its timestamp, from which on fewer records are enough; a timedelta
         or seconds.
 
-    The other arguments are those of :class:`KafkaEdgeTrigger`. Payload: ``{"new": {"flights": 120}, "stale":
-    {}, "since": "..."}``, and with ``max_age`` also ``age_s``, the first new record's age if it was looked at.
+    The other arguments are those of :class:`KafkaEdgeTrigger`. Payload: ``{"new": {"flights": 120}, "since": "..."}``,
+    and with ``max_age`` also ``age_s``, the first new record's age if it was looked at.
     """
 
     def __init__(

@@ -147,36 +147,6 @@ OFFSET_COMMIT = (
     ),
 )
 
-OFFSET_DELETE = (
-    request(
-        "OffsetDelete",
-        "some partitions",
-        {
-            "groupId": "g",
-            "topics": [
-                {"name": "flights", "partitions": [{"partitionIndex": 0}, {"partitionIndex": 2}]},
-                {"name": "weather", "partitions": [{"partitionIndex": 1}]},
-            ],
-        },
-    ),
-    response(
-        "OffsetDelete",
-        "deleted, and errors",
-        {
-            "errorCode": 0,
-            "throttleTimeMs": 100,
-            "topics": [
-                {
-                    "name": "flights",
-                    "partitions": [{"partitionIndex": 0, "errorCode": 0}, {"partitionIndex": 2, "errorCode": 86}],
-                },
-                {"name": "weather", "partitions": [{"partitionIndex": 1, "errorCode": 3}]},
-            ],
-        },
-    ),
-    response("OffsetDelete", "a group in error", {"errorCode": 68, "throttleTimeMs": 0, "topics": []}),
-)
-
 
 def _share_offset(index: int, start: int, lag: int, epoch: int = 0, error: int = 0) -> Fields:
     return {
@@ -239,4 +209,4 @@ DESCRIBE_SHARE_GROUP_OFFSETS = (
     ),
 )
 
-GROUP_OFFSET_MESSAGES = (*OFFSET_FETCH, *OFFSET_COMMIT, *OFFSET_DELETE, *DESCRIBE_SHARE_GROUP_OFFSETS)
+GROUP_OFFSET_MESSAGES = (*OFFSET_FETCH, *OFFSET_COMMIT, *DESCRIBE_SHARE_GROUP_OFFSETS)

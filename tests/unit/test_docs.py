@@ -26,9 +26,7 @@ REQUESTS = sorted((DOCS / "development" / "requests").glob("*.md"))
 ASKED_OF_ANY_BROKER = ("find_coordinator.md", "metadata.md")
 """There is no place to look up again."""
 FINAL = {
-    **dict.fromkeys(
-        ("offset_commit.md", "offset_delete.md", "offset_fetch.md"), ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
-    ),
+    **dict.fromkeys(("offset_commit.md", "offset_fetch.md"), ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")),
     **dict.fromkeys(("describe_configs.md", "metadata.md"), ("UNKNOWN_TOPIC_OR_PARTITION",)),
 }
 """Errors that Kafka calls retriable, and that are the answer where these requests are concerned."""

@@ -15,9 +15,8 @@ August 2026):
   protocol around the first, whose ``_sock_recv`` still drops what arrives together with the end of the connection.
 - ``_sasl_authenticate`` and its registry of mechanisms: as they are. There is no registry of one's own.
 - ``_brokers``, ``_conns``, ``_throttle_time``: as they are.
-- The decoders' generator (``CodegenContext``): as it is. A varint has no bound yet.
 - ``ResponseClassRegistry``: as it is, and a response that can't be decoded still raises in the I/O loop.
-- A batch's bytes (``_buffer``): as they are.
+- A batch's bytes (``_buffer``) and whether they are unpacked (``_decompressed``): as they are.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -42,15 +41,14 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
+from kafka.protocol.metadata import MetadataResponse
 from kafka.protocol.schemas.fields.base import BaseField
-from kafka.protocol.schemas.fields.codegen import CodegenContext
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthToken, TokenSource, in_thread
 from airflow_kafka_offsets.client.connection.settings import MSK_IAM, ClientSettings, msk_region
 
-__all__ = ["Connections", "Framed", "Future", "NodeId", "OwnMessage", "Read", "Unreadable", "bytes_of", "decode_body"]
+__all__ = ["Connections", "Framed", "Future", "NodeId", "OwnMessage", "Read", "Unreadable", "bytes_of", "put_unpacked"]
 
 NodeId = int | str
 """A broker's id; kafka-python's ``bootstrap-0`` and so on for brokers known only from ``bootstrap.servers``."""
@@ -58,9 +56,6 @@ IO_LOOP = "airflow-kafka-offsets"
 """Name of this client's I/O loops. kafka-python names their threads after it."""
 _LOOK_S = 0.02
 """How often a login looks whether its token has come."""
-_NO_ERROR = b"\0\0"
-_LAST_SHIFT = 28
-"""By how many bits the fifth byte of a varint is shifted."""
 
 Read = Callable[[bytes], Any]
 """Parses the body of a response; raises ValueError if it is malformed."""
@@ -86,47 +81,13 @@ def bytes_of(batch: Any) -> memoryview:
     return memoryview(batch._buffer)
 
 
-def decode_body(message_class: Any, version: int, body: bytes | memoryview) -> Any:
-    """The message in a body, without its header, by kafka-python's schemas, but with a bound on the numbers in it.
-
-    In kafka-python's decoders, an unsigned varint, which has at most 5 bytes (KIP-482), goes on as long as a byte says
-    that another follows, into a growing number: a megabyte of 0xFF takes minutes on the I/O thread, where it holds up
-    the answers of all other brokers.
-
-    Brokers answer in version 0 to ApiVersions in a newer version than theirs, whatever was asked for. It is the only
-    message of kafka-python that isn't decoded by its schema alone.
-
-    :param message_class: a request or response class of kafka-python.
-    :raises ValueError: or one of the errors that Python raises when the bytes aren't such a message (``struct.error``,
-        ``IndexError``, ``TypeError``).
-    """
-    message_class = message_class[None]
-    if message_class is ApiVersionsResponse and bytes(body[:2]) != _NO_ERROR:
-        version = 0
-    return _decoder(message_class, version)(memoryview(body), 0)
-
-
-class _BoundedCode(CodegenContext):
-    """A decoder's code. The line that moves on to a varint's next byte is followed by the bound."""
-
-    def emit(self, indent: str, line: str) -> None:
-        super().emit(indent, line)
-        shift, _, by = line.strip().partition(" += ")
-        if by == "7" and shift != "pos":  # it also skips fields of 7 bytes in all
-            super().emit(indent, f"    if {shift} > {_LAST_SHIFT}: raise ValueError('a number of more than 5 bytes')")
-
-
-@cache
-def _decoder(message_class: Any, version: int) -> Callable[[memoryview, int], Any]:
-    flexible = message_class.flexible_version_q(version)
-    code = _BoundedCode()
-    code.lines.append("def decode(data, pos):")
-    message_class._struct.emit_decode_from(code, "obj", "    ", version=version, compact=flexible, tagged=flexible)
-    code.emit("    ", "return obj")
-    code.globs["_dc1"] = message_class  # the schema has only a weak reference to it, which makes no messages
-    exec(compile(code.source(), f"<decoder of {message_class.name}, version {version}>", "exec"), code.globs)
-    decoder: Callable[[memoryview, int], Any] = code.globs["decode"]
-    return decoder
+def put_unpacked(batch: Any, records: bytearray) -> None:
+    """Have a compressed batch read these records, instead of unpacking its own."""
+    if batch.magic < 2:
+        batch._buffer = memoryview(records)
+    else:
+        batch._buffer, batch._pos = records, 0
+    batch._decompressed = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +158,7 @@ class Framed:
         try:
             if self._read is not None:
                 return self._read(buffer.read())
-            return decode_body(self._response_class, self.api_version, buffer.read())
+            return self._response_class.decode(buffer, version=self.api_version)
         except (ValueError, IndexError, TypeError, struct.error) as error:
             return Unreadable(kafka_errors.KafkaProtocolError(f"{self._message.name}: {error}"))
 

@@ -2,8 +2,8 @@
 
 Skips what the Java consumer skips (``CompletedFetch``): control batches, batches of aborted transactions, and records
 before the position. From Kafka 0.11 on, a batch's header says how many records it has and how many offsets it covers.
-Batches are compressed as a whole, so a batch is decompressed only if its header isn't enough, and only as far as needed
-(:mod:`.record_heads`). CRCs are not checked. Fetching is :mod:`.log_reading`'s job.
+Batches are compressed as a whole, so a batch is decompressed only if its header isn't enough
+(:mod:`.batch_records`). CRCs are not checked. Fetching is :mod:`.log_reading`'s job.
 """
 
 from __future__ import annotations
@@ -17,12 +17,7 @@ from kafka.errors import UnsupportedCodecError
 from kafka.record import MemoryRecords
 
 from airflow_kafka_offsets.client.connection.wire import Code, named_error, or_none
-from airflow_kafka_offsets.client.records.record_heads import (
-    HEADERS_OF_BATCHES,
-    MOST_RECORDS,
-    is_abort_marker,
-    record_heads,
-)
+from airflow_kafka_offsets.client.records.batch_records import HEADERS_OF_BATCHES, MOST_RECORDS, records_of
 from airflow_kafka_offsets.client.records.unpacking import MOST_BYTES, TooLargeError
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.records import MOST_RUNS, LogContent, Runs
@@ -36,8 +31,8 @@ _CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 class FoundRecord(NamedTuple):
     """A visible record.
 
-    :param timestamp_ms: Unix milliseconds; None if it has none, if its codec isn't installed, or if it lies past the
-        part of the batch that is decompressed.
+    :param timestamp_ms: Unix milliseconds; None if it has none, if its codec isn't installed, or if the batch unpacks
+        to too much.
     :param missing_codec: the codec that is needed for the timestamp but isn't installed; empty otherwise.
     """
 
@@ -119,7 +114,8 @@ class _Transactions:
             self._aborted.add(self._to_come.popleft().producer_id)
         if not batch.is_control_batch:
             return not (batch.is_transactional and batch.producer_id in self._aborted)
-        if batch.producer_id in self._aborted and is_abort_marker(batch):
+        # The log cleaner can leave marker batches without a record.
+        if batch.producer_id in self._aborted and batch.records_count and any(each.abort for each in records_of(batch)):
             self._aborted.discard(batch.producer_id)
         return False
 
@@ -150,7 +146,7 @@ def _first_of(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRec
 
 
 def _decoded(batch: Any, position: int, at_or_after_ms: int | None) -> FoundRecord | None:
-    for record in record_heads(batch):
+    for record in records_of(batch):
         timestamp_ms = or_none(record.timestamp)
         is_late = at_or_after_ms is None or (timestamp_ms is not None and timestamp_ms >= at_or_after_ms)
         if record.offset >= position and is_late:
@@ -237,7 +233,7 @@ def _records_between(batch: Any, first: int, stop: int) -> tuple[int, int | None
             return 0, 0, ()
         if (first, stop) == (batch.base_offset, batch.last_offset + 1):
             return batch.records_count, None, None
-    offsets = [record.offset for record in record_heads(batch) if first <= record.offset < stop]
+    offsets = [record.offset for record in records_of(batch) if first <= record.offset < stop]
     return len(offsets), sum(offsets), tuple((offset, offset + 1) for offset in offsets)
 
 

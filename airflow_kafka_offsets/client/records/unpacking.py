@@ -1,7 +1,7 @@
-"""Unpacking: decompresses a batch piece by piece, in memory that doesn't grow with the decompressed size.
+"""Unpacking: decompresses a batch, up to a limit.
 
 Brokers only limit the compressed size of a batch (``max.message.bytes``), and a kilobyte may unpack to a megabyte.
-Anyone who may write to a topic could then exhaust its readers' memory. So no batch is unpacked as a whole, or beyond
+Anyone who may write to a topic could then exhaust its readers' memory. So no batch is unpacked beyond
 :data:`MOST_BYTES`. The codecs are those of Kafka's record batches, with the same libraries that kafka-python uses.
 """
 
@@ -15,10 +15,9 @@ from typing import Any
 
 import kafka.codec as codecs
 from kafka.errors import UnsupportedCodecError
-from kafka.record.util import decode_varint
 
-MOST_BYTES = 64 * 1024 * 1024
-"""Maximum decompressed size of a batch: 64 times the defaults of the brokers' limit (``max.message.bytes``, compressed)
+MOST_BYTES = 32 * 1024 * 1024
+"""Maximum decompressed size of a batch: 32 times the defaults of the brokers' limit (``max.message.bytes``, compressed)
 and of the Java producer's (``max.request.size``, uncompressed)."""
 _PIECE_BYTES = 64 * 1024
 _ZSTD_WINDOW_BYTES = 32 * 1024 * 1024
@@ -27,90 +26,27 @@ _XERIAL = b"\x82SNAPPY\0"
 _XERIAL_HEADER_BYTES = 16
 _SNAPPY_RATIO = 64
 """Snappy's densest element turns 3 bytes into 64, so a block that claims a higher ratio than this is corrupt."""
-_LONGEST_VARINT = 10
 
 
 class TooLargeError(Exception):
     """A batch exceeds the limits on what is read from one batch. Never leaves the client."""
 
 
-class Unpacked:
-    """The decompressed content of a batch, read from the start. All methods raise ValueError, or an error of the codec,
-    if the content ends early.
+def unpack(codec: int, packed: memoryview) -> bytearray:
+    """The decompressed content of a batch; it may end early where the compressed bytes do.
 
     :param codec: Kafka's number for the codec.
     :param packed: the batch without its header.
     :raises UnsupportedCodecError: when the library for the codec isn't installed.
+    :raises TooLargeError: when there is more than :data:`MOST_BYTES`.
+    :raises Exception: an error of the codec's own, for bytes that it can't decompress.
     """
-
-    __slots__ = ("_at", "_passed", "_piece", "_pieces")
-
-    def __init__(self, codec: int, packed: memoryview) -> None:
-        self._pieces = _limited(_UNPACKERS.get(codec, _unknown)(packed)) if codec else iter([packed.tobytes()])
-        self._piece = b""
-        self._at = 0
-        self._passed = 0
-
-    @property
-    def position(self) -> int:
-        """How many bytes have been read or skipped."""
-        return self._passed + self._at
-
-    def _fill(self, size: int) -> None:
-        """Buffer at least this many bytes, or all that are left."""
-        while len(self._piece) - self._at < size:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return
-            self._passed += self._at
-            self._piece = self._piece[self._at :] + piece
-            self._at = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is left."""
-        self._fill(1)
-        return self._at == len(self._piece)
-
-    def varint(self) -> int:
-        """A signed varint."""
-        self._fill(_LONGEST_VARINT)
-        try:
-            number, self._at = decode_varint(self._piece, self._at)
-        except IndexError:
-            raise ValueError("a batch ends in the middle of a number") from None
-        return int(number)
-
-    def take(self, size: int) -> bytes:
-        """The next ``size`` bytes; for small sizes."""
-        self._fill(size)
-        if not 0 <= size <= len(self._piece) - self._at:
-            raise ValueError(f"a batch ends early, or claims that {size} bytes follow")
-        self._at += size
-        return self._piece[self._at - size : self._at]
-
-    def skip(self, size: int) -> None:
-        """Skip bytes without buffering them."""
-        if size < 0:
-            raise ValueError(f"a batch claims that {size} bytes follow")
-        left = size - (len(self._piece) - self._at)
-        while left > 0:
-            piece = next(self._pieces, None)
-            if piece is None:
-                raise ValueError(f"a batch ends {left} bytes early")
-            self._passed += len(self._piece)
-            self._piece = piece
-            left -= len(piece)
-        self._at = len(self._piece) + left
-
-
-def _limited(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    total = 0
-    for piece in pieces:
-        total += len(piece)
-        if total > MOST_BYTES:
+    unpacked = bytearray()
+    for piece in _UNPACKERS.get(codec, _unknown)(packed):
+        if len(unpacked) + len(piece) > MOST_BYTES:
             raise TooLargeError
-        yield piece
+        unpacked += piece
+    return unpacked
 
 
 def _gzip(packed: memoryview) -> Iterator[bytes]:
@@ -142,12 +78,6 @@ def _read(stream: Any) -> Iterator[bytes]:
 
 
 def _snappy(packed: memoryview) -> Iterator[bytes]:
-    for block in _blocks(packed):
-        for start in range(0, len(block), _PIECE_BYTES):
-            yield block[start : start + _PIECE_BYTES]
-
-
-def _blocks(packed: memoryview) -> Iterator[bytes]:
     """The decompressed blocks: one, or several with length prefixes if the Java library wrote them."""
     if not codecs.has_snappy():
         raise UnsupportedCodecError("snappy")

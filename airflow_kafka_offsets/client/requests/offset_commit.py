@@ -1,26 +1,24 @@
-"""OffsetCommit (key 8) and OffsetDelete (key 47, KIP-496): change a group's offsets, through its coordinator.
+"""OffsetCommit (key 8): change a group's offsets, through its coordinator.
 
 Requests are sent as an administrator's, without a member id and generation. Kafka accepts these only while the group
-has no active members (for a deletion: none that subscribe to the topics). Both requests are idempotent, and deleting a
-commit that doesn't exist is not an error. Versions of OffsetCommit: 2 is the first without client timestamps, 6 adds
-leader epochs (KIP-320), 10 replaces topic names with topic ids. Version 10 is used if the caller knows the ids; it
-refuses to commit offsets of a topic that has since been re-created.
+has no active members. The request is idempotent. Versions: 2 is the first without client timestamps, 6 adds leader
+epochs (KIP-320), 10 replaces topic names with topic ids. Version 10 is used if the caller knows the ids; it refuses to
+commit offsets of a topic that has since been re-created.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest
+from kafka.protocol.consumer import OffsetCommitRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
 from airflow_kafka_offsets.client.connection.wire import (
     Code,
     left_out,
-    numbers_by_topic,
     or_minus_one,
     response_error,
 )
@@ -42,19 +40,12 @@ _REFUSES_COMMITS = (
 )
 """Errors when a group with active members, classic or KIP-848, gets a commit that isn't from one of them."""
 _NO_COMMITS = "there is no such group that commits offsets; share groups don't"
-_REFUSES_DELETION = (Code.NON_EMPTY_GROUP, Code.GROUP_SUBSCRIBED_TO_TOPIC)
 
 
 class WrittenOffsets(CommittedOffsets):
-    """The result for each partition: the offset as written, none if it was deleted, or the error."""
+    """The result for each partition: the offset as written, or the error."""
 
     asked = "Committing offsets"
-
-
-class DeletedOffsets(WrittenOffsets):
-    """The result for each partition whose commit was to be deleted."""
-
-    asked = "Deleting committed offsets"
 
 
 def offset_commit_request(
@@ -101,22 +92,6 @@ def parse_offset_commit(offsets: CommittedOffsets, response: Any, topic_ids: Top
     return _written(offsets, {piece: _error(code) for piece, code in errors.items()})
 
 
-def offset_delete_request(group: str, partitions: Iterable[TopicPartition], version: int) -> Any:
-    """A request for one group."""
-    return OffsetDeleteRequest[version](group_id=group, topics=numbers_by_topic(partitions))
-
-
-def parse_offset_delete(deleted: CommittedOffsets, response: Any) -> WrittenOffsets:
-    """The result for each partition. An error of the group becomes each partition's error.
-
-    :param deleted: the partitions, without offsets.
-    """
-    error = _error(response.error_code)
-    if error is None:
-        return parse_offset_commit(deleted, response)  # the same rows
-    return _written(deleted, dict.fromkeys(deleted.partitions(), error))
-
-
 def _error(code: int) -> ResponseError | None:
     return response_error(code, _NO_COMMITS if code == Code.GROUP_ID_NOT_FOUND else None)
 
@@ -133,55 +108,28 @@ def _written(wanted: CommittedOffsets, errors: Mapping[TopicPartition, ResponseE
 async def send_commit(
     session: Session, group: str, offsets: CommittedOffsets, topic_ids: TopicIds | None = None
 ) -> WrittenOffsets:
-    """Commit these offsets.
+    """Commit these offsets: retry until everything is written or refused, or until the deadline.
 
     :raises CommitRefusedError: when the group has active members.
     """
-    newest = newest_version(offsets.partitions(), topic_ids)
+    newest, known = newest_version(offsets.partitions(), topic_ids), WrittenOffsets()
 
-    async def ask(node: NodeId, attempt: Deadline) -> WrittenOffsets:
+    async def ask(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
+        nonlocal known
         version = await session.transport.version(
             node, OffsetCommitRequest, attempt, at_least=_OLDEST_COMMIT, at_most=newest
         )
         request = offset_commit_request(group, offsets, version, topic_ids)
-        return parse_offset_commit(offsets, await session.transport.send(node, request, attempt), topic_ids)
-
-    return await _change(session, group, offsets, ask)
-
-
-async def send_delete(session: Session, group: str, partitions: Iterable[TopicPartition]) -> DeletedOffsets:
-    """Delete the commits on some partitions.
-
-    :raises CommitRefusedError: when active members of the group read the topics.
-    """
-    deleted = CommittedOffsets(CommittedOffset(*piece) for piece in partitions)
-
-    async def ask(node: NodeId, attempt: Deadline) -> WrittenOffsets:
-        version = await session.transport.version(node, OffsetDeleteRequest, attempt)
-        request = offset_delete_request(group, deleted.partitions(), version)
-        return parse_offset_delete(deleted, await session.transport.send(node, request, attempt))
-
-    return DeletedOffsets(await _change(session, group, deleted, ask))
-
-
-async def _change(
-    session: Session, group: str, wanted: CommittedOffsets, ask: Callable[[NodeId, Deadline], Awaitable[WrittenOffsets]]
-) -> WrittenOffsets:
-    """Retry until everything is written or refused, or until the deadline."""
-    known = WrittenOffsets()
-
-    async def ask_once(node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, WrittenOffsets]:
-        nonlocal known
-        known = await ask(node, attempt)
+        known = parse_offset_commit(offsets, await session.transport.send(node, request, attempt), topic_ids)
         return {group: known}
 
     def failed(_: str, error: ResponseError) -> WrittenOffsets:
         done = known.ok()
-        return _written(wanted, {piece: None if piece in done else error for piece in wanted.partitions()})
+        return _written(offsets, {piece: None if piece in done else error for piece in offsets.partitions()})
 
-    found = await FanOut(session, session.coordinators, ask_once, passing_error, failed).run([group])
+    found = await FanOut(session, session.coordinators, ask, passing_error, failed).run([group])
     for commit in found[group]:
-        if commit.error is not None and commit.error.code in (*_REFUSES_COMMITS, *_REFUSES_DELETION):
+        if commit.error is not None and commit.error.code in _REFUSES_COMMITS:
             raise CommitRefusedError(
                 f"Group {group} has active members, so Kafka refused to change its offsets "
                 f"({commit.error}). Stop its consumers, wait until the group is empty (their session times "

@@ -15,9 +15,7 @@ from itertools import islice, takewhile
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.answers.records import LogContent, Runs
-from airflow_kafka_offsets.offsets.audits.cells import CellKey, Cells, SumsByCell, sums_of
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.offsets.proof.checksum import Checksum
 from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
 
 FORMAT = 1
@@ -53,10 +51,6 @@ class Census:
         first = bisect_right(runs, cell.start_offset, key=lambda run: run[1])
         for start, end in takewhile(lambda run: run[0] < cell.end_offset, islice(runs, first, None)):
             yield cell._replace(start_offset=max(start, cell.start_offset), end_offset=min(end, cell.end_offset))
-
-    def sums(self, cells: Cells, keys: Iterable[CellKey], checksum: Checksum) -> SumsByCell:
-        """What a table's cells hold that has each record once."""
-        return {key: sums_of(list(self.records_in(cells.ranges[key])), checksum) for key in keys}
 
     def to_bytes(self) -> bytes:
         """What the ledger stores."""

@@ -3,7 +3,7 @@ in Spark's SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from airflow_kafka_offsets.compat.python_versions import StrEnum
@@ -99,16 +99,3 @@ def _words(counts: Mapping[str, int]) -> Iterator[str]:
     for problem, noun in _AMOUNTS.items():
         if counts.get(problem):
             yield f"{number_of(counts[problem], noun)} {problem.replace('_', ' ')}"
-
-
-def is_only_late(counts: Mapping[str, int]) -> bool:
-    """Whether all that a table lacks is what its writer hasn't come to yet."""
-    return {problem for problem in Problem if counts.get(problem)} == {Problem.NOT_YET}
-
-
-def problems_of(found: Iterable[Finding]) -> dict[str, int]:
-    """The amounts of findings by problem, without what isn't one."""
-    counts: dict[str, int] = {}
-    for each in found:
-        counts[each.problem] = counts.get(each.problem, 0) + each.amount
-    return {problem: counts[problem] for problem in Problem if counts.get(problem)}

@@ -9,7 +9,7 @@ import { windowsHead, windowsList } from "./windows.js";
 
 const problem = (state, ...words) => make("li", {}, badge(state, ...words));
 // Words of the ledger, as its commands print them, are the title.
-const toldProblem = (state, pipeline, words, before = "", after = null) => make("li", { title: words }, badge(state, before, ...linked(pipeline, words), ".", after ?? ""));
+const toldProblem = (state, pipeline, words, before = "", after = null) => make("li", { title: words }, badge(state, before, ...linked(pipeline, words), "."), after);
 
 // What somebody on call has to know, the most urgent first.
 function problems(pipeline, overview, { schedules, now_ms: now }) {
@@ -20,7 +20,8 @@ function problems(pipeline, overview, { schedules, now_ms: now }) {
   if (failed > overview.failures.length) found.push(problem("failed", `${plural(failed - overview.failures.length, "more failed load")} before these.`));
   for (const words of overview.audits) found.push(toldProblem("lost", pipeline, words));
   for (const words of overview.losses) found.push(toldProblem("lost", pipeline, words, "Lost before it was loaded: "));
-  for (const { words, filled_by: command } of overview.holes) found.push(toldProblem("hole", pipeline, words, "", command ? make("div", { className: "note" }, "To load it: ", make("code", {}, command)) : null));
+  for (const { words, filled_by: [command, other] } of overview.holes) found.push(toldProblem("hole", pipeline, words, "",
+    command ? make("div", { className: "note" }, "To load it: ", make("code", {}, command), other ? `, or ${other}.` : ".") : null));
   for (const words of overview.restarts) found.push(toldProblem("lost", pipeline, words));
   return found.length ? make("ul", { className: "problems" }, ...found) : make("p", { className: "fine" }, badge("verified", "Nothing is late, lost or missing."));
 }

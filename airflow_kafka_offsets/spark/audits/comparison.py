@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, Observation, functions as F
 
@@ -27,6 +27,8 @@ _PLACES = {"w": "int", "t": "string", "p": "int"}
 _KNOWN = _PLACES | {"log_start": "bigint", "written_to": "bigint", "compacted": "boolean"}
 _CELLS = _PLACES | {"c": "bigint"}
 _RUNS = {"window": "int", "topic": "string", "partition": "int", "start": "bigint", "end": "bigint"}
+Place = tuple[int, str, int]
+"""A partition of a window: the window's place, topic and partition."""
 _PLACE = ("topic", "partition", "offset")
 _KEY = ("window", *_PLACE)
 _OF_PARTITION = ("problem", "window", "topic", "partition")
@@ -40,14 +42,6 @@ _OF_KAFKA = (
 )
 _OF_TABLE = (*_KEY, "0 AS `in_log`", "1 AS `in_table`", f"{SALTED} AS `hash`", *_UNKNOWN)
 _FOUND = ("problem", *_KEY, "amount", "at_ms", "key_hash")
-
-
-class Place(NamedTuple):
-    """A partition of a window."""
-
-    window: int
-    topic: str
-    partition: int
 
 
 def of_kafka(records: DataFrame) -> DataFrame:

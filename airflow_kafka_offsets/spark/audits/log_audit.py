@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, functions as F
 
 from airflow_kafka_offsets.errors import DataLossError, SparkFailedError
-from airflow_kafka_offsets.offsets.audits.cells import CellKey, Sums, read_together, total
+from airflow_kafka_offsets.offsets.audits.cells import CellKey, Sums, read_together, sums_of, total
 from airflow_kafka_offsets.offsets.audits.findings import Finding, Known, Problem
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
 from airflow_kafka_offsets.offsets.proof.left import span_of
@@ -31,7 +31,7 @@ from airflow_kafka_offsets.spark.audits.comparison import (
 )
 from airflow_kafka_offsets.spark.audits.log_facts import log_facts
 from airflow_kafka_offsets.spark.audits.missing_records import write_missing
-from airflow_kafka_offsets.spark.audits.table_rows import in_windows, sums_by_cell
+from airflow_kafka_offsets.spark.audits.table_rows import in_windows, near, sums_by_cell
 from airflow_kafka_offsets.spark.session.connect import require_driver
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 
@@ -82,9 +82,7 @@ class LogAudit:
         self._table, self._conf, self._request, self._commits = table, conf, request, commits
         self._spark, self._places = table.rows.sparkSession, set(places)
         manifests = [table.windows[place].manifest for place in places]
-        topics = reduce(dict.__or__, (dict(each.topics) for each in manifests))
-        self._manifest = replace(manifests[-1], topics=topics)
-        """One read is of all windows."""
+        self._manifest = manifests[-1]
         self.compacted = {topic for each in manifests for topic, facts in each.topics.items() if facts.compacted}
         """Topics that are compacted, or were when a window was resolved."""
         self._own = {TopicPartition.of(each): each for manifest in manifests for each in manifest.ranges}
@@ -125,19 +123,18 @@ class LogAudit:
         cells, found, windows = self._table.cells.ranges, self.found, self._table.windows
         asked = []
         for key in suspect:
-            place, census = Place(*key[:3]), windows[key.window].census
+            census = windows[key.window].census
             if census is None or TopicPartition.of(key) not in census.runs:
                 asked.append(key)
                 continue
-            self._known[place] = Known(0, self._commits.get(TopicPartition.of(key)), compacted=False)
-            checksum = self._table.checksums[key.window]
-            found.of_log |= census.sums(self._table.cells, [key], checksum)
+            self._known[key[:3]] = Known(0, self._commits.get(TopicPartition.of(key)), compacted=False)
+            found.of_log[key] = sums_of(list(census.records_in(cells[key])), self._table.checksums[key.window])
         if not asked:
             return
         starts = self._ask([cells[key] for key in asked])
         for key in asked:
             of, whole = TopicPartition.of(key), cells[key]
-            self._known[Place(*key[:3])] = Known(starts[of], self._commits.get(of), key.topic in self.compacted)
+            self._known[key[:3]] = Known(starts[of], self._commits.get(of), key.topic in self.compacted)
             self._left[key] = _cut(whole, starts)
             found.looked_at[key.window] += self._left[key].span
         there = {key: self._left[key] for key in asked if self._left[key].span}
@@ -169,6 +166,8 @@ class LogAudit:
         """Compare cells offset by offset, and name the offsets that differ."""
         table, found = self._table, self.found
         strays = [key for key in table.others if key.window in self._places]
+        if not differing and not strays:
+            return
         named = []
         if strays:
             places = ", ".join(map(str, self._places))
@@ -177,8 +176,6 @@ class LogAudit:
         differences = self._differences(read, differing) if differing else None
         if differences is not None:
             named.append(differences.offsets)
-        if not named:
-            return
         partitions = len({key[:3] for key in (*differing, *strays)})
         with read.reading():
             found.findings, found.counts = findings_of(reduce(DataFrame.unionAll, named), partitions)
@@ -204,7 +201,8 @@ class LogAudit:
             if key not in self._left and (census := table.windows[key.window].census) is not None
             for run in census.records_in(table.cells.ranges[key])
         ]
-        sides = [of_table(in_cells(table.rows.where("`own`"), differing, size))]
+        rows = near(table.rows.where("`own`"), [table.cells.ranges[key] for key in differing])
+        sides = [of_table(in_cells(rows, differing, size))]
         if any(self._left[key].span for key in asked):
             sides.append(of_kafka(in_cells(self._records(read), asked, size)))
         if runs:

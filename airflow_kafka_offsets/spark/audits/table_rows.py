@@ -68,8 +68,6 @@ def in_windows(rows: DataFrame, windows: Sequence[tuple[Checksum, Collection[Log
     :param windows: in order of their places.
     """
     ranges = [(place, checksum, each) for place, (checksum, own) in enumerate(windows) for each in own]
-    low = min((each.start_offset for *_, each in ranges), default=0)
-    high = max((each.end_offset for *_, each in ranges), default=0)
     # Ranges are found by stretches as long as an average range, so that each row is compared with few of them.
     stretch = max(1, span_of(each for *_, each in ranges) // max(1, len(ranges)))
     places = [
@@ -85,8 +83,16 @@ def in_windows(rows: DataFrame, windows: Sequence[tuple[Checksum, Collection[Log
         f"`t` = `topic` AND `p` = `partition` AND `c` = `offset` div {stretch}L AND `offset` >= `start` AND "
         "`offset` < `end`"
     )
-    bounds = rows.where(f"`offset` >= {low}L AND `offset` < {high}L")  # the source may skip files by it
-    return bounds.join(known, inside).drop("t", "p", "c", "start", "end")
+    return near(rows, [each for *_, each in ranges]).join(known, inside).drop("t", "p", "c", "start", "end")
+
+
+def near(rows: DataFrame, ranges: Collection[LogRange]) -> DataFrame:
+    """The rows of some ranges, and of little else: the source may skip files by the condition."""
+    low = min((each.start_offset for each in ranges), default=0)
+    high = max((each.end_offset for each in ranges), default=0)
+    topics, partitions = sorted({each.topic for each in ranges}), sorted({each.partition for each in ranges})
+    between = F.expr(f"`offset` >= {low}L AND `offset` < {high}L")
+    return rows.where(F.col("topic").isin(topics) & F.col("partition").isin(partitions) & between)
 
 
 def sums_by_cell(rows: DataFrame, size: int) -> tuple[SumsByCell, SumsByCell]:

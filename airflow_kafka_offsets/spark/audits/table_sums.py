@@ -109,17 +109,10 @@ class TableSums:
                 yield from (key for key in self.cells.of_partition(place, whole) if every or key in unlike)
 
     def logs(self) -> list[list[int]]:
-        """The places of windows that are of the same log: a topic that has begun anew has several."""
-        found: list[tuple[dict[str, str | None], list[int]]] = []
+        """The places of windows that are of the same logs: a topic that has begun anew has several."""
+        found: dict[object, list[int]] = {}
         for place, window in enumerate(self.windows):
             manifest = window.manifest
-            ids = {topic: facts.topic_id for topic, facts in manifest.topics.items()}
-            ids |= {"": f"{manifest.cluster_id} {manifest.isolation_level}"}  # no topic has an empty name
-            for known, places in found:
-                if all(known.get(name, each) == each for name, each in ids.items()):
-                    known |= ids
-                    places.append(place)
-                    break
-            else:
-                found.append((ids, [place]))
-        return [places for _, places in found]
+            ids = tuple(sorted((topic, facts.topic_id or "") for topic, facts in manifest.topics.items()))
+            found.setdefault((manifest.cluster_id, manifest.isolation_level, ids), []).append(place)
+        return list(found.values())

@@ -5,6 +5,7 @@ Imports nothing from pyspark, so that Airflow's side can check a load's argument
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ FORMATS: tuple[FormatName, ...] = get_args(FormatName)
 REGISTERED = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 """Formats whose schemas are in a registry, and what it calls them."""
 
+_OPTION = re.compile(r" (?=(?:schema|subject|version|message)=)")
+"""Before each of what a format takes, among its words."""
 DEAD_LETTERS = "dead letters"
 """The output that records go to that can't be decoded, by name. No topic can have it."""
 
@@ -94,22 +97,17 @@ class ValueFormat:
 
     @classmethod
     def of_words(cls, words: Sequence[str]) -> Self:
-        """The inverse of :meth:`words`.
+        """The inverse of :meth:`words`. They may also come as one, where an option has a single value, as on AWS Glue.
 
-        :raises ConfigurationError: a word says nothing, or as for the format itself.
+        :raises ConfigurationError: as for the format itself.
         """
-        name, *options = words
+        name, *options = _OPTION.split(" ".join(words))
         given: dict[str, Any] = {}
-        for option in options:
-            key, _, value = option.partition("=")
+        for key, _, value in (option.partition("=") for option in options):
             if key == "subject":
                 given.setdefault(key, []).append(value)
-            elif key in ("schema", "message") or (key == "version" and value.isdecimal()):
-                given[key] = int(value) if key == "version" else value
             else:
-                raise ConfigurationError(
-                    f"A format takes schema=, subject=, version= (a number) and message=, not {option!r}."
-                )
+                given[key] = int(value) if key == "version" and value.isdecimal() else value
         return cls(name, **given)  # type: ignore[arg-type]  # it checks
 
 

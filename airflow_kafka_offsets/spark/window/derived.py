@@ -10,7 +10,6 @@ proves anything.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -28,13 +27,12 @@ from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Attempt, Sink, r
 from airflow_kafka_offsets.spark.window.counts import RowPlan, count_records
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.window.proved_write import (
+    Done,
     columns_with,
-    files_of_output,
-    for_outputs,
     load,
+    output_rows,
     placed,
     refuse_one_place,
-    run_result,
     source_of,
 )
 from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe, observed_sums
@@ -92,8 +90,9 @@ def _placed(window: PinnedRead, name: str, output: Derived) -> Derived:
     return replace(output, sink=sinks[""])
 
 
-def _write_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Derived], attempt: Attempt) -> RunResult:
-    started = time.monotonic()
+def _write_all(
+    window: PinnedRead, records: DataFrame, outputs: Mapping[str, Derived], attempts: Mapping[str, Attempt]
+) -> Done:
     with ExitStack() as stack:
         if window.span and (len(outputs) > 1 or window.may_have_gaps):
             with window.reading():
@@ -102,7 +101,7 @@ def _write_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Der
         made: list[_Output] = []
         for name, output in outputs.items():
             made.append(_derive(window, records, name, output, made))
-        attempts, places = for_outputs(window, attempt, outputs), dict[str, str | None]()
+        places: dict[str, str | None] = {}
         columns = columns_with(window, {each.name: (each.sink, each.rows) for each in made})
         with held(window.spark, _EXCLUDED_RULES, lambda given: ",".join(filter(None, (given, _PROPAGATES_EMPTY)))):
             for each in reversed(made):  # the first one last: whoever sees it finds the others
@@ -110,11 +109,11 @@ def _write_all(window: PinnedRead, records: DataFrame, outputs: Mapping[str, Der
         rows: list[OutputRows] = []
         for each in made:
             found = rows_of(each.sink, window.spark, attempts[each.name], places[each.name])
-            files = files_of_output(each.sink, found, places[each.name]) if each is made[0] else ()
-            counted = _counted(window, each, places[each.name], found.count())
-            rows.append(replace(counted, files=files, columns=columns[each.name]))
+            listed, job = found if each is made[0] else None, _job_counts(window, each)
+            number = found.count()
+            rows.append(output_rows(each.name, each.sink, places[each.name], listed, number, columns[each.name], job))
         counts = count_records(window, records, [output.job.read for output in rows if output.job])
-    return run_result(window, attempt, counts, started, outputs=tuple(rows), source=source_of(window))
+    return Done(counts, rows, source_of(window))
 
 
 def _derive(window: PinnedRead, records: DataFrame, name: str, derived: Derived, before: Iterable[_Output]) -> _Output:
@@ -187,9 +186,8 @@ def _write(window: PinnedRead, output: _Output, attempt: Attempt) -> str | None:
         return output.sink.replace(output.rows, attempt)
 
 
-def _counted(window: PinnedRead, output: _Output, place: str | None, held_rows: int) -> OutputRows:
-    """What was counted for an output, and how many rows it holds after all outputs are written. An UnprovenError if
-    nothing was counted."""
+def _job_counts(window: PinnedRead, output: _Output) -> JobCounts:
+    """What was counted for an output. An UnprovenError if nothing was."""
     counted = bool(window.span)
     sums = observed_sums(output.row_count) if counted else {_COUNT: 0}
     read = output.read.found() if counted else Tally()
@@ -201,11 +199,4 @@ def _counted(window: PinnedRead, output: _Output, place: str | None, held_rows: 
             "side turns out to be empty: make that a left join, and filter its rows. It also doesn't see a read before "
             "an RDD, a checkpoint or collected rows."
         )
-    return OutputRows(
-        name=output.name,
-        output=place,
-        sink=output.sink.kind,
-        apart=output.sink.keeps_attempts_apart,
-        rows=held_rows,
-        job=JobCounts(sums[_COUNT], read),
-    )
+    return JobCounts(sums[_COUNT], read)

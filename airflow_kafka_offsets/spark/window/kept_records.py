@@ -7,7 +7,6 @@ counts as a record that the window doesn't have.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, PartitionTally, RunResult
+from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import topics_read
 from airflow_kafka_offsets.spark.session.session import side_by_side
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
@@ -28,13 +27,12 @@ from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
 from airflow_kafka_offsets.spark.window.counts import count_run, refuse_uncountable
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.window.proved_write import (
+    Done,
     columns_with,
-    files_of_output,
-    for_outputs,
     load,
+    output_rows,
     placed,
     refuse_one_place,
-    run_result,
     source_of,
 )
 
@@ -94,15 +92,18 @@ def _check_columns(rows: DataFrame) -> None:
 
 
 def _write(
-    window: PinnedRead, rows: DataFrame, parts: Mapping[str, Part], made: Mapping[str, DataFrame], attempt: Attempt
-) -> RunResult:
+    window: PinnedRead,
+    rows: DataFrame,
+    parts: Mapping[str, Part],
+    made: Mapping[str, DataFrame],
+    attempts: Mapping[str, Attempt],
+) -> Done:
     """Write, count what was read and written, and ask Kafka whether the rows came from the window's own topics.
 
     :param made: the rows of each output, as :func:`_made` makes them.
     """
-    started, spark = time.monotonic(), window.spark
-    outputs, idle = {name: part.sink for name, part in parts.items()}, _idle(window, parts)
-    attempts, used = for_outputs(window, attempt, outputs), {n: s for n, s in outputs.items() if n not in idle}
+    spark, idle = window.spark, _idle(window, parts)
+    used = {name: part.sink for name, part in parts.items() if name not in idle}
     columns = columns_with(window, {name: (sink, made[name]) for name, sink in used.items()})
     with _read_once(window, rows, parts) as read, window.reading():
         made = made if read is rows else _made(window, read, parts)
@@ -111,7 +112,7 @@ def _write(
     looks = {name: partial(rows_of, sink, spark, attempts[name], places[name]) for name, sink in used.items()}
     held = side_by_side(spark, looks)
     largest = max(used, key=lambda name: attempts[name].offsets)
-    sample = held[largest] if isinstance(outputs[largest], FileSink | TableSink) else None
+    sample = held[largest] if isinstance(used[largest], FileSink | TableSink) else None
     counted = partial(count_run, window, rows, _together(held, parts), sample=sample)
     if window.may_have_gaps:  # ask about gaps first: the topic check that follows then covers that answer too
         counts, source = counted(), source_of(window)
@@ -119,20 +120,12 @@ def _write(
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(source_of, window)
             counts, source = counted(), asked.result()
-    rows_of_outputs = _counted(held, parts, counts.written)
-    written = tuple(
-        OutputRows(
-            name=name,
-            output=places.get(name),
-            sink=sink.kind,
-            apart=sink.keeps_attempts_apart,
-            rows=rows_of_outputs[name],
-            files=files_of_output(sink, held[name], places[name]) if name in used else (),
-            columns=columns.get(name),
-        )
-        for name, sink in outputs.items()
-    )
-    return run_result(window, attempt, counts, started, outputs=written, source=source)
+    numbers = _counted(held, parts, counts.written)
+    outputs = [
+        output_rows(name, part.sink, places.get(name), held.get(name), numbers[name], columns.get(name))
+        for name, part in parts.items()
+    ]
+    return Done(counts, outputs, source)
 
 
 def _idle(window: PinnedRead, parts: Mapping[str, Part]) -> Set[str]:

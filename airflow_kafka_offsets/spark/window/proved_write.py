@@ -9,8 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -18,7 +17,7 @@ from pyspark.sql.types import StructType
 from airflow_kafka_offsets.errors import ConfigurationError, CountedTwiceError, UnprovenError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
+from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, OutputRows, RunResult
 from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read
 from airflow_kafka_offsets.spark.session.connect import application_of
 from airflow_kafka_offsets.spark.sinks.columns import added, refuse_changed
@@ -27,6 +26,15 @@ from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink
 from airflow_kafka_offsets.spark.window.counts import RunCounts
 from airflow_kafka_offsets.spark.window.ledger import RunLedger
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a driver has done, before it is judged."""
+
+    counts: RunCounts
+    outputs: Sequence[OutputRows]
+    source: Source | None
 
 
 def placed(window: PinnedRead, sink: Sink) -> Mapping[str, Sink]:
@@ -51,7 +59,7 @@ def refuse_one_place(sinks: Mapping[str, Sink]) -> None:
             )
 
 
-def for_outputs(window: PinnedRead, attempt: Attempt, names: Iterable[str]) -> dict[str, Attempt]:
+def _for_outputs(window: PinnedRead, attempt: Attempt, names: Iterable[str]) -> dict[str, Attempt]:
     """The attempt as the sink of each output sees it. If no name is empty, those of topics get the topic's records."""
     attempts = {name: replace(attempt, output=name) for name in names}
     if "" in attempts:
@@ -63,13 +71,13 @@ def for_outputs(window: PinnedRead, attempt: Attempt, names: Iterable[str]) -> d
     return attempts | {topic: replace(attempts[topic], offsets=offsets[topic]) for topic in by_topic}
 
 
-def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt], RunResult]) -> RunResult:
+def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Mapping[str, Attempt]], Done]) -> RunResult:
     """Load a window and prove it, unless another driver of this attempt has: then its counts are returned, and nothing
     is done.
 
     :param sinks: where the rows go, by output. They are shown after all are proved, the first one last, so that whoever
         sees it finds the others.
-    :param write: writes and counts.
+    :param write: writes and counts; it is given the attempt as the sink of each output sees it.
     :raises ConfigurationError: the session has no attempt, or has written the window before.
     :raises UnprovenError: what was read or written isn't the window.
     """
@@ -88,14 +96,15 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Attempt
         attempt = _begin(window, ledger)
         if window.asks_kafka:
             window.source_check().before()
-        result = write(attempt)
+        attempts, started = _for_outputs(window, attempt, sinks), time.monotonic()
+        result = _result(window, attempt, write(attempts), started)
         verdict = _judged(window, result)
         hidden = {name: place for name, sink in sinks.items() if (place := sink.hidden_in(attempt))}
         if verdict.proved:
             if hidden:
                 ledger.refuse_overtaken(ledger.attempt(window.manifest)[0])
             # Release before the result is written: Airflow's side publishes any proved counts that it finds.
-            for name, each in reversed(for_outputs(window, attempt, sinks).items()):
+            for name, each in reversed(attempts.items()):
                 sinks[name].release(window.spark, each)
         ledger.record(result, proved=verdict.proved)
         window.rows_written = sum(each.rows for each in result.outputs)
@@ -150,14 +159,16 @@ def _columns(place: str, told: str | None, rows: DataFrame) -> str:
     return added(before, rows.schema).json()
 
 
-def run_result(window: PinnedRead, attempt: Attempt, counts: RunCounts, started: float, **written: Any) -> RunResult:
+def _result(window: PinnedRead, attempt: Attempt, done: Done, started: float) -> RunResult:
     """A driver's counts and what its outputs hold; ``started`` is when it began, on the monotonic clock."""
-    application = application_of(window.spark)
+    counts, application = done.counts, application_of(window.spark)
     return RunResult(
         attempt=attempt.number,
         run=attempt.run,
         manifest_sha256=attempt.manifest_sha256,
         application_id=None if application is None else application.id,
+        outputs=tuple(done.outputs),
+        source=done.source,
         read=counts.read,
         written=counts.written,
         task_starts=counts.task_starts,
@@ -165,7 +176,6 @@ def run_result(window: PinnedRead, attempt: Attempt, counts: RunCounts, started:
         seconds=round(time.monotonic() - started, 3),
         allow_gaps=window.allow_gaps,
         schemas=tuple(used for _, used in sorted(window.used_schemas.items())),
-        **written,
     )
 
 
@@ -175,12 +185,24 @@ def require_kind(sink: Sink) -> None:
         raise ConfigurationError(f"{type(sink).__name__} has no kind: give the class one, such as kind = 'postgres'.")
 
 
-def files_of_output(sink: Sink, rows: DataFrame, output: str | None) -> tuple[str, ...]:
-    """The files that hold the rows, by their paths within the output; none for a table."""
-    if output is None or sink.kind not in FILE_FORMATS:
-        return ()
-    place = f"{WINDOW_COLUMN}={output.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
-    return tuple(sorted(file.rpartition(place)[2] for file in rows.inputFiles()))
+def output_rows(
+    name: str,
+    sink: Sink,
+    place: str | None,
+    found: DataFrame | None,
+    rows: int,
+    columns: str | None,
+    job: JobCounts | None = None,
+) -> OutputRows:
+    """What an output holds.
+
+    :param found: its rows, whose files are to be listed, if it is one of files; None otherwise.
+    """
+    files: list[str] = []
+    if found is not None and place is not None and sink.kind in FILE_FORMATS:
+        inside = f"{WINDOW_COLUMN}={place.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
+        files = sorted(file.rpartition(inside)[2] for file in found.inputFiles())
+    return OutputRows(name, place, sink.kind, sink.keeps_attempts_apart, rows, tuple(files), columns, job)
 
 
 def source_of(window: PinnedRead) -> Source | None:

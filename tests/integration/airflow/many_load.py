@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.spark import DeltaSink, FileSink, PinnedWindow, Sink, load_windows
 
-EVERY = 10
+EVERY = 5
 """Windows between two looks at the heap."""
 
 

@@ -25,7 +25,6 @@ from kafka.protocol.consumer import (
     FetchRequest,
     ListOffsetsRequest,
     OffsetCommitRequest,
-    OffsetDeleteRequest,
     OffsetFetchRequest,
     OffsetForLeaderEpochRequest,
 )
@@ -62,7 +61,6 @@ REQUESTS = (
     ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
-    OffsetDeleteRequest,
     OffsetFetchRequest,
     OffsetForLeaderEpochRequest,
     SaslAuthenticateRequest,

@@ -20,7 +20,6 @@ from kafka.protocol.consumer import (
     FetchResponse,
     ListOffsetsResponse,
     OffsetCommitResponse,
-    OffsetDeleteResponse,
     OffsetFetchResponse,
 )
 
@@ -204,24 +203,6 @@ def commits_are_written(*, errors: Codes = NO_CODES) -> Answer:
         return topic_class.OffsetCommitResponsePartition(partition_index=piece.partition, error_code=code)
 
     return lambda request: OffsetCommitResponse(topics=_answered(topic_class, partition, request))
-
-
-def commits_are_deleted(*, error_code: int = 0, errors: Codes = NO_CODES) -> Answer:
-    """An OffsetDelete answer.
-
-    :param error_code: the group's error, beside which there are no partitions.
-    """
-    topic_class = OffsetDeleteResponse.OffsetDeleteResponseTopic
-
-    def partition(piece: TopicPartition) -> Any:
-        code = errors.get(piece, 0)
-        return topic_class.OffsetDeleteResponsePartition(partition_index=piece.partition, error_code=code)
-
-    def answer(request: Any) -> Any:
-        topics = [] if error_code else _answered(topic_class, partition, request)
-        return OffsetDeleteResponse(error_code=error_code, topics=topics)
-
-    return answer
 
 
 def classic_groups_are(states: States) -> Answer:

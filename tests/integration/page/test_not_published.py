@@ -107,7 +107,7 @@ class TestNotPublished:
         assert f"no window has {OFFSETS} of the {2 * OFFSETS} offsets" in hole["words"]
         assert hole["words"].endswith(f"; not published yet: {window(2)}")
         start, end = iso_instant(T0 + HOUR_MS), iso_instant(T0 + 3 * HOUR_MS)
-        assert hole["filled_by"].startswith(
+        assert hole["filled_by"][0].startswith(
             f"airflow backfill create --dag-id loads --from-date {start} --to-date {end} "
         )
 

@@ -13,15 +13,14 @@ from airflow.sdk import ObjectStoragePath
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from airflow_kafka_offsets.ledger import audits, load_decisions
+from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
 from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
-from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.offsets.audits.findings import Finding, Problem
-from airflow_kafka_offsets.offsets.audits.report import AuditReport, PartitionCounts
+from airflow_kafka_offsets.offsets.audits.report import PartitionCounts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -33,6 +32,7 @@ from tests.integration.page.auth_manager import HALF
 from tests.integration.page.conftest import OF_SECRET, RECORD_CONTENT, As, MakePipeline, make_trouble
 from tests.patience import PATIENCE_S
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
+from tests.unit.pipelines.reports import complete, recorded
 
 ASKED = {"X-Requested-With": "fetch"}
 """What the page's own requests have, without which none asks Kafka."""
@@ -221,18 +221,14 @@ class TestSaysWhatTheCommandsSay:
         manifest = audited.pinned(made).manifest
         (whole,) = [each.log_range for each in manifest.ranges]
         checksum = Checksum.of(manifest).every_offset([whole]).checksum
-        report = AuditReport(
-            run="0a1b2c3d",
-            window=made.name,
-            manifest_sha256=made.manifest,
-            table=AuditedTable(table="lake.t"),
+        report = replace(
+            complete(manifest),
             counts={"missing": 2},
             findings=(Finding(Problem.MISSING, "t", 0, AT_T0 + 3, AT_T0 + 5, 2, T0, T0, "0" * 16),),
             partitions=(PartitionCounts(*whole, OFFSETS - 2, OFFSETS, checksum),),
             audited_ms=LATER_MS,
-            seconds=1.0,
         )
-        audits.hand_over(audited, report.to_bytes(), {"dag_id": "loads", "run_id": "r-1", "task_id": "audit"})
+        assert recorded(audited, report, dag_id="loads", run_id="r-1", task_id="audit") == report
         browser = TestClient(make_app(), cookies=log_in("viewer").cookies)
         (shown,) = browser.get(f"/api/pipelines/audited/windows/{made.name}").json()["audits"]
         assert (shown["table"], shown["found"], shown["rows"], shown["records"]) == (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +14,6 @@ from airflow.models.trigger import Trigger
 from airflow.utils.session import create_session
 from sqlalchemy import delete, insert, text
 
-from airflow_kafka_offsets.conditions import CONDITIONS
 from airflow_kafka_offsets.conditions.condition import Condition
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.new_data import NewData
@@ -26,7 +24,6 @@ from airflow_kafka_offsets.errors import ClusterUnreachableError
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.page.waits import read_waits
-from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.page.auth_manager import HALF, SECRET
 from tests.integration.page.conftest import As
@@ -129,14 +126,6 @@ def test_a_deferred_sensor_says_what_its_trigger_was_given(
             "said": SAID,
         }
     ]
-
-
-def test_each_of_our_sensors_is_known() -> None:
-    for sensor in ("group_lag", "offsets_reached", "window_complete", "new_data"):
-        import_module(f"airflow_kafka_offsets.sensors.{sensor}")
-    kinds = [kind for base in KafkaWaitSensor.__subclasses__() for kind in base.__subclasses__()]
-    ours = {kind.__name__ for kind in kinds if kind.__module__.startswith("airflow_kafka")}
-    assert {each.sensor for each in CONDITIONS.values()} - {None} == ours
 
 
 def test_others_that_wait_or_have_ended_are_not_among_them(log_in: As) -> None:

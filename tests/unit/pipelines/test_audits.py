@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ClusterUnreachableError, LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger import audits
 from airflow_kafka_offsets.ledger.files import audit_file
-from airflow_kafka_offsets.offsets.audits.report import PartitionCounts
 from airflow_kafka_offsets.pipelines.attempts import Wanted
-from airflow_kafka_offsets.pipelines.audits import hand_over, record
-from tests.unit.offsets.audits.reports import complete
+from airflow_kafka_offsets.pipelines.audits import record
 from tests.unit.offsets.builders import HOUR_MS, T0
+from tests.unit.pipelines.reports import complete, nobody, recorded
 from tests.unit.spark import ledgers
 from tests.unit.spark.manifests import manifest_of
-
-
-def nobody() -> AbstractContextManager[OffsetsClient]:
-    """No broker can be asked."""
-    raise ClusterUnreachableError("no broker answered")
 
 
 def test_one_that_is_wrong_does_not_hold_up_those_of_other_windows(tmp_path: Path) -> None:
@@ -54,17 +46,13 @@ def test_one_that_was_changed_is_noticed(tmp_path: Path) -> None:
     ledger = ledgers.ledger_in(tmp_path / "flights")
     manifest = manifest_of([("t", 0, 0, 10)])
     window, report = ledgers.pin(ledger, manifest), complete(manifest)
-    other = replace(report, partitions=(PartitionCounts("t", 0, 0, 9, 9, 9, 7),))
-    with pytest.raises(LedgerCorruptError, match="can't be right: its partitions aren't the window's"):
-        hand_over(nobody, ledger, [other.to_bytes()], {})
-    assert hand_over(nobody, ledger, [report.to_bytes()], {"by_hand": "me"}) == [report]
+    other = recorded(ledger, replace(report, run="1" * 8, manifest_sha256="other"))
+    assert isinstance(other, LedgerCorruptError)
+    assert "is the report of audit" in str(other)
+    assert recorded(ledger, report, by_hand="me") == report
     (kept,) = ledger.read().windows[window.name].audits
-    assert audits.report_of(ledger, window, kept) == report
+    assert (audits.report_of(ledger, window, kept), kept.who) == (report, {"by_hand": "me"})
     assert audits.audit_words([kept]) == "lake.t: complete"
-    with pytest.raises(LedgerCorruptError, match="has left another report"):
-        hand_over(nobody, ledger, [replace(report, seconds=2.0).to_bytes()], {})
-    with pytest.raises(LedgerConflictError, match="resolved anew"):
-        hand_over(nobody, ledger, [replace(report, manifest_sha256="other").to_bytes()], {})
     file = tmp_path / "flights" / audit_file(window.name, report.run)
     file.write_bytes(file.read_bytes().replace(b"lake.t", b"lake.u"))
     with pytest.raises(LedgerCorruptError, match="is changed"):

@@ -6,6 +6,7 @@ import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.spark.values.formats import ValueFormat
 
 GLUES = [
     *("--job-bookmark-option", "job-bookmark-disable", "--JOB_ID", "j_1", "true", "--JOB_RUN_ID", "jr_1"),
@@ -14,9 +15,19 @@ GLUES = [
 ]
 
 
-def test_what_glue_adds_is_passed_over() -> None:
-    found = TableLoad.of_words([*GLUES[:7], "--output", "s3://lake/orders", *GLUES[7:], "--sink", "delta"])
+def test_what_glue_adds_is_passed_over_and_a_format_is_one_of_its_words() -> None:
+    own = [
+        "--output",
+        "s3://lake/orders",
+        *GLUES[7:],
+        "--sink",
+        "delta",
+        "--value-format",
+        "json schema=a INT, b STRING",
+    ]
+    found = TableLoad.of_words([*GLUES[:7], *own])
     assert (found.output, found.sink) == ("s3://lake/orders", "delta")
+    assert found.value_format == ValueFormat("json", "a INT, b STRING")
 
 
 @pytest.mark.parametrize(
@@ -39,8 +50,11 @@ def test_what_nobody_adds_is_refused(words: list[str], said: str, capsys: pytest
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--key-format", "avro", "subjects=a"], "^key_format: A format takes schema=, subject=, version="),
-        (["--value-format", "avro", "version=three"], "^value_format: A format takes .* not 'version=three'"),
+        (["--key-format", "avro", "subjects=a"], "^key_format: A format is binary, .* not 'avro subjects=a'"),
+        (
+            ["--value-format", "avro", "version=three"],
+            "^value_format: A version is a whole number, 1 or more, not 'three'",
+        ),
         (["--bad-records", "drop"], "bad_records must be 'keep' or"),
     ],
     ids=["an option", "a version", "bad records"],

@@ -47,8 +47,8 @@ def make_trigger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeTrigger
         monkeypatch.setenv("AIRFLOW_CONN_ASKED", connection_to(manager))
         ref = WindowRef(tmp_path.as_uri(), "flights", WINDOW, "file:///m.json", "00", 10, 1, 3, "kafka_default")
         return KafkaDriverEndedTrigger(
-            window=[ref.to_json()],
-            attempts=[ATTEMPT],
+            window=ref.to_json(),
+            attempt=ATTEMPT,
             conn_id="asked",
             deploy_mode=None,
             job_id=APPLICATION_ID,

@@ -5,8 +5,8 @@ The Dag is in :mod:`tests.integration.airflow.backfill.daily`, the topic in
 backfill: the live schedule takes the newest window at once and today's when it is due; the backfill takes the month
 before, whose last window the live schedule has taken already.
 
-And the backfill that verify asks for, where a schedule without catch-up has skipped runs: the Dag of
-:mod:`tests.integration.airflow.backfill.skipping`.
+And the backfill that verify asks for, where a schedule without catch-up has skipped runs: a Dag of
+:mod:`tests.integration.airflow.backfill.loading`.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from dev.airflow_services import AirflowServices
 from dev.kafka import Broker
-from dev.postgres import Postgres
 from tests.integration.airflow.backfill.daily import DAG_ID, Row, manifest_of, read_exactly
-from tests.integration.airflow.backfill.skipping import SKIPPING
+from tests.integration.airflow.backfill.services import airflow_on_postgres
 from tests.integration.airflow.backfill.writing import (
     EMPTY,
     IDLE,
@@ -47,7 +46,7 @@ from tests.integration.airflow.backfill.writing import (
     write_past,
     writing_on,
 )
-from tests.integration.airflow.conftest import COUNT, LOCAL_SPARK, InSparksPlace, Publish, Resolve
+from tests.integration.airflow.conftest import COUNT, InSparksPlace, Publish, Resolve
 from tests.integration.conftest import Produce
 from tests.patience import RUN_S
 
@@ -59,10 +58,12 @@ from tests.integration.airflow.backfill.daily import daily_dag
 dag = daily_dag("{0.minute} {0.hour} * * * {0.second}", {1!r}, {2!r}, {3!r}, {4}, {5})
 """
 
+SKIPPING = "skipping"
+"""The Dag, its topic, its pipeline, and its group."""
 SKIPPING_FILE = """
-from tests.integration.airflow.backfill.skipping import skipping_dag
+from tests.integration.airflow.backfill.loading import loading_dag
 
-dag = skipping_dag({!r}, {!r}, {!r}, {!r})
+dag = loading_dag("skipping", "{} * * * *", "UTC", {!r}, {!r})
 """
 
 # A hundred tasks, each a process: two minutes on two free cores.
@@ -131,31 +132,13 @@ def month(broker: Broker, topic: str, tmp_path_factory: pytest.TempPathFactory) 
     """A month, backfilled while the live schedule runs and producers write."""
     home = tmp_path_factory.mktemp("backfill")
     (home / "output").mkdir()
-    import_once(home)
     began = time.monotonic()
-    with Postgres() as database, AirflowServices(home, environment(home, broker), database.url) as airflow:
+    with airflow_on_postgres(home, broker) as airflow:
         # As far ahead as the services took to start: the backfill is under way then, or its first run waits.
         tick = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=round(time.monotonic() - began))
         with writing_on(broker.bootstrap_servers, topic, days=DAYS):
             backfill(airflow, tick, dag_file(tick, broker.bootstrap_servers, topic, home / "output"))
         yield Month(airflow, tick, home / "output", whole_log(broker.bootstrap_servers, topic))
-
-
-def environment(home: Path, broker: Broker) -> dict[str, str]:
-    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
-    return {
-        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection),
-        "AIRFLOW_CONN_SPARK_DEFAULT": LOCAL_SPARK,
-        "AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT": (home / "ledger").as_uri(),
-        "AIRFLOW__CORE__PARALLELISM": "8",
-    }
-
-
-def import_once(home: Path) -> None:
-    """Have the scheduler import what a hundred tasks need, which it forks."""
-    settings = home / "airflow" / "config" / "airflow_local_settings.py"
-    settings.parent.mkdir(parents=True)
-    settings.write_text("import airflow_kafka_offsets.operators.resolve_window, confluent_kafka")
 
 
 def dag_file(tick: datetime, bootstrap_servers: str, topic: str, output: Path) -> str:
@@ -290,7 +273,7 @@ class TestSkippedRuns:
         produce(SKIPPING, 0, [(int(each.timestamp() * 1000), None, b"x") for each in hours])
         publish(resolve(SKIPPING, hours[0].isoformat(), hours[1].isoformat(), pipeline=SKIPPING))
         in_sparks_place(COUNT)
-        names = (tick.minute, SKIPPING, ledger_root.as_uri(), str(tmp_path / "bin"))
+        names = (tick.minute, ledger_root.as_uri(), str(tmp_path / "bin"))
         (airflow.dags_folder / "skipping.py").write_text(SKIPPING_FILE.format(*names))
         airflow.unpause(SKIPPING)
 

@@ -1,13 +1,14 @@
-"""``airflow backfill create`` of a daily Dag that loads the hours of its day: one Spark run for each day.
+"""``airflow backfill create`` of a daily Dag that loads the hours of its day: one Spark run for each day, and none
+for a day without records.
 
-The Dag is in :mod:`tests.integration.airflow.backfill.hours`.
+The Dag is in :mod:`tests.integration.airflow.backfill.loading`.
 """
 
 from __future__ import annotations
 
-import json
-from datetime import timedelta
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from kafka import KafkaAdminClient
@@ -16,18 +17,24 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.hooks.ledger import existing_ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.instants import instant_ms
-from dev.airflow_services import AirflowServices
-from tests.integration.airflow.backfill.hours import END, FIRST, HOURS
+from dev.kafka import Broker
+from tests.integration.airflow.backfill.services import airflow_on_postgres
 from tests.integration.airflow.conftest import InSparksPlace
 from tests.integration.conftest import Produce
 from tests.patience import RUN_S
 
 HOUR_MS, EACH = 3_600_000, 3
 """Records of an hour."""
+HOURS = "hours"
+"""The Dag, its topic, its pipeline, and its group."""
+DAYS = [datetime(2026, 10, day, tzinfo=ZoneInfo("Europe/Berlin")) for day in (24, 25, 26, 27, 28)]
+"""The starts of four days and their end. The second one has 25 hours."""
 DAG_FILE = """
-from tests.integration.airflow.backfill.hours import hours_dag
+from datetime import datetime, timedelta
+from tests.integration.airflow.backfill.loading import loading_dag
 
-dag = hours_dag({!r}, {!r}, {!r})
+end, split = datetime.fromisoformat({!r}), timedelta(hours=1)
+dag = loading_dag("hours", "0 0 * * *", "Europe/Berlin", {!r}, {!r}, end, split=split)
 """
 COUNT = """
 from tests.integration.airflow.in_sparks_place import count_batch
@@ -44,7 +51,7 @@ pytestmark = [
 
 
 def test_each_day_loads_its_hours_with_one_spark_run(
-    airflow_services: AirflowServices,
+    broker: Broker,
     admin: KafkaAdminClient,
     produce: Produce,
     in_sparks_place: InSparksPlace,
@@ -52,29 +59,32 @@ def test_each_day_loads_its_hours_with_one_spark_run(
     ledger_root: Path,
     tmp_path: Path,
 ) -> None:
-    first_ms, end_ms, starts = instant_ms(FIRST), instant_ms(END), tmp_path / "starts"
+    first, _, third, fourth, end = map(instant_ms, DAYS)
     options = {"num_partitions": 1, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
     admin.create_topics({HOURS: options}, wait_for_metadata=True)
-    produce(HOURS, 0, [(at_ms, None, b"x") for at_ms in range(first_ms, end_ms + 1, HOUR_MS // EACH)])
+    stamps = [*range(first, third, HOUR_MS // EACH), *range(fourth, end, HOUR_MS // EACH)]
+    produce(HOURS, 0, [(stamp, None, b"x") for stamp in [*stamps, end]])
+    starts = tmp_path / "starts"
     in_sparks_place(COUNT.format(str(starts)))
-    airflow, text = airflow_services, DAG_FILE.format(HOURS, ledger_root.as_uri(), str(tmp_path / "bin"))
-    (airflow.dags_folder / "hours.py").write_text(text)
-    airflow.unpause(HOURS)
-    dates = ["--from-date", FIRST.isoformat(), "--to-date", (END - timedelta(days=1)).isoformat()]
-    airflow.run_command("backfill", "create", "--dag-id", HOURS, *dates, "--max-active-runs", "3")
-    airflow.wait_until(
-        lambda: len(airflow.runs(HOURS)) == 3 and set(airflow.runs(HOURS).values()) <= {"success", "failed"}, RUN_S
-    )
+    with airflow_on_postgres(tmp_path / "airflow", broker) as airflow:
+        text = DAG_FILE.format(DAYS[3].isoformat(), ledger_root.as_uri(), str(tmp_path / "bin"))
+        (airflow.dags_folder / "hours.py").write_text(text)
+        airflow.unpause(HOURS)
+        dates = ["--from-date", DAYS[0].isoformat(), "--to-date", DAYS[3].isoformat()]
+        airflow.run_command("backfill", "create", "--dag-id", HOURS, *dates, "--max-active-runs", "3")
+        airflow.wait_until(
+            lambda: len(airflow.runs(HOURS)) == 4 and set(airflow.runs(HOURS).values()) <= {"success", "failed"}, RUN_S
+        )
+        assert set(airflow.runs(HOURS).values()) == {"success"}
+        statement = "SELECT run_id, value FROM xcom WHERE dag_id = ? AND task_id = ? AND key = 'return_value'"
+        verified = dict(airflow.query(statement, HOURS, "window_load.verify"))
 
-    assert set(airflow.runs(HOURS).values()) == {"success"}
-    assert starts.read_text().split() == ["started"] * 3
-    statement = "SELECT run_id, value FROM xcom WHERE dag_id = ? AND task_id = ? AND key = 'return_value'"
-    verified = {run: json.loads(value) for run, value in airflow.query(statement, HOURS, "window_load.verify")}
-    assert [len(verified[run]) for run in sorted(verified)] == [24, 25, 24], "clocks are put back on the second day"
-    assert {(each["rows"], each["verdict"]) for hours in verified.values() for each in hours} == {
-        (EACH, "read = written = log")
-    }
+    hours = [verified[run] for run in sorted(verified)]
+    assert [len(day) for day in hours] == [24, 25, 24, 24], "clocks are put back on the second day"
+    assert [{each["rows"] for each in day} for day in hours] == [{EACH}, {EACH}, {0}, {EACH}]
+    assert {each["verdict"] for day in hours for each in day} == {"read = written = log"}
+    assert starts.read_text().split() == ["started"] * 3, "of the third day, there is nothing to load"
     ledger = existing_ledger(ledger_root.as_uri(), HOURS)
     assert [each.found for each in verify(ledger) if not each.holds] == []
     (committed,) = client.committed_offsets({HOURS: None}).raise_for_errors()
-    assert [each.offset for each in committed.offsets] == [(end_ms - first_ms) // HOUR_MS * EACH]
+    assert [each.offset for each in committed.offsets] == [len(stamps)]

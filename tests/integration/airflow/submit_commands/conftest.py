@@ -78,7 +78,7 @@ def spark_connection(monkeypatch: pytest.MonkeyPatch, host: str, **extra: str) -
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(fields))
 
 
-def load(window: dict[str, Any], **arguments: Any) -> KafkaSparkSubmitOperator:
+def load(window: Any, **arguments: Any) -> KafkaSparkSubmitOperator:
     return KafkaSparkSubmitOperator(
         task_id="load",
         window=window,

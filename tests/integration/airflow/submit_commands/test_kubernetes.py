@@ -19,7 +19,8 @@ from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
 from airflow_kafka_offsets.submission.driver_status import UNKNOWN
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR
-from tests.integration.airflow.conftest import COUNT, Context, cleared, fails_with
+from tests.integration.airflow.conftest import COUNT, Context, Resolve, at, cleared, fails_with
+from tests.integration.airflow.in_sparks_place import _count
 from tests.integration.airflow.submit_commands.conftest import (
     GIVEN_BACK,
     PASSWORD,
@@ -33,6 +34,7 @@ from tests.integration.airflow.submit_commands.conftest import (
     first_event,
     last,
     load,
+    locked_in,
     spark_connection,
 )
 
@@ -44,6 +46,9 @@ for name in {names}:
     put("0000000a." + name + ".json", b'{{"attempt": ')
 """
 """A driver that dies while it writes to the ledger."""
+
+COUNT_LAST = "from tests.integration.airflow.in_sparks_place import batch, _count\n_count(*batch()[-1])\n"
+"""A driver that has counted the last window, and is still loading others."""
 
 
 class Gone(Exception):
@@ -87,7 +92,7 @@ class TestKubernetes:
         dying_between_polls(monkeypatch)
         return pods
 
-    def load(self, window: dict[str, Any], **arguments: Any) -> KafkaSparkSubmitOperator:
+    def load(self, window: Any, **arguments: Any) -> KafkaSparkSubmitOperator:
         return load(window, conf=self.OWN, track_driver_via_k8s_api=True, **arguments)
 
     def test_the_command_with_the_users_own_secret(
@@ -200,6 +205,28 @@ class TestKubernetes:
         report = resumed.driver_ended(context, event, **named)
         assert f"spark.kafkaOffsets.attempt={report['attempt']}" in last(noted)["words"]
 
+    def test_of_several_windows_it_waits_for_the_last_one_and_then_for_what_is_left(
+        self, ten: str, window: dict[str, Any], resolve: Resolve, context: Context, noted: Path, pods: Pods
+    ) -> None:
+        """The driver loads some at once. A trigger's arguments are short, however many there are."""
+        in_place_of_counts(noted, COUNT_LAST)
+        windows = [locked_in(resolve(ten, at(7), at(9))), window]
+        named = self.deferred(windows, context)
+        trigger = named.pop("trigger")
+        pods.phases = ["Running", "Running"]
+        event = first_event(trigger)
+        assert event == {"status": "noted"}
+        with pytest.raises(TaskDeferred) as again:
+            self.load(windows, deferrable=True).driver_ended(context, event, **named)
+        assert again.value.kwargs == named
+        left = again.value.trigger.serialize()[1]
+        assert [trigger.serialize()[1]["window"], left["window"]] == windows
+        _count(window["manifest"], left["attempt"])
+        event = first_event(again.value.trigger)
+        reports = self.load(windows, deferrable=True).driver_ended(context, event, **named)
+        assert [each["rows"] for each in reports] == [2, 5]
+        assert len(noted.read_text().splitlines()) == 1
+
     @pytest.mark.parametrize(
         ("phase", "state", "error"),
         [("Failed", "Failed", SparkFailedError), ("gone", UNKNOWN, DriverGoneError)],
@@ -222,7 +249,7 @@ class TestKubernetes:
         with pytest.raises(error, match=f"etl:{POD}|is gone, and has counted nothing"):
             self.load(window, deferrable=True).driver_ended(context, event, **named)
 
-    def deferred(self, window: dict[str, Any], context: Context) -> dict[str, Any]:
+    def deferred(self, window: Any, context: Context) -> dict[str, Any]:
         """Submit; what the task is told when it resumes, and the trigger that it left."""
         context["ti"].xcom_push = lambda **_: None  # its links
         with pytest.raises(TaskDeferred) as deferred:

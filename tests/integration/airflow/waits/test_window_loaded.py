@@ -201,7 +201,7 @@ class TestAStoreThatHangs:
         async def work() -> None:
             async with running() as runner:
                 for number in range((os.cpu_count() or 1) + 5):
-                    runner.start(KafkaWindowLoadedTrigger(window=window, poll_interval_s=1, attempts=[number]))
+                    runner.start(KafkaWindowLoadedTrigger(window=window, poll_interval_s=1, attempt=number))
                 await asyncio.sleep(1)
                 try:
                     await asyncio.wait_for(asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80), GRACE_S)

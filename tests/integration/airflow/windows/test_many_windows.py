@@ -320,8 +320,9 @@ class TestPrepare:
         note = FailureNote("SparkFailedError", "the row in the catalog is missing", is_after_proof=True)
         ledgers[1].files.replace(f"{files.folder}/{failure_file(RUN)}", note.to_bytes())
 
-        with pytest.raises(TaskDeferred):
+        with pytest.raises(TaskDeferred) as deferred:
             verify(windows, context, load=prepared, deferrable=True)
+        assert deferred.value.trigger.serialize()[1]["window"] == windows[2], "short, however many there are"
         assert [ledger_of(each).window(each["window"]).loaded is not None for each in windows] == [True, False, False]
         with pytest.raises(WindowsFailedError, match=r"2 of 3 windows failed[\s\S]*the row in the catalog is missing"):
             verify(windows, context, load=prepared, on_hole="warn")

@@ -115,7 +115,7 @@ def waiting(window: XCom) -> Waiting:
 
 def event_of(prepared: XCom) -> dict[str, Any]:
     """What the trigger fires for a load at once."""
-    trigger = KafkaWindowLoadedTrigger(window=prepared["ref"], poll_interval_s=60, attempts=[prepared["attempt"]])
+    trigger = KafkaWindowLoadedTrigger(window=prepared["ref"], poll_interval_s=60, attempt=prepared["attempt"])
 
     async def first() -> dict[str, Any]:
         async for event in trigger.run():

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pytest
 from confluent_kafka import Consumer
+from kafka import TopicPartition as KafkaPartition
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
@@ -24,7 +25,6 @@ from tests.integration.client.cases.workload import (
     commit,
     commits_of,
     description_of,
-    error_names,
     lag_of,
     new_name,
     new_topic,
@@ -184,8 +184,6 @@ class TestGroupWithMembers:
         with member(cluster, group, [topic], protocol) as consumer:
             with pytest.raises(CommitRefusedError, match="has active members"):
                 commit(client, group, {partitions[0]: 3})
-            with pytest.raises(CommitRefusedError, match="has active members"):
-                client.delete_offsets(group, partitions)
             assert [each.offset for each in commits_of(client, group, partitions).offsets] == [None, None]
             assert consumer.assignment()
 
@@ -198,43 +196,36 @@ class TestGroupWithMembers:
             assert group in client.all_groups()
 
 
+def forget(cluster: KafkaCluster, group: str, partitions: Sequence[TopicPartition]) -> None:
+    """Delete commits."""
+    with admin_of(cluster) as admin:
+        admin.delete_group_offsets(group, [KafkaPartition(*each) for each in partitions])
+
+
 class TestForgottenCommits:
     def test_count_from_the_log_start_again(
-        self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
+        self, cluster: KafkaCluster, client: OffsetsClient, group: str, partitions: list[TopicPartition]
     ) -> None:
         """E20: as after they expired: never 0."""
         commit(client, group, dict.fromkeys(partitions, 10))
         assert lag_of(client, group).total == 0
-        client.delete_offsets(group, partitions[:1]).raise_for_errors()
+        forget(cluster, group, partitions[:1])
         assert [each.offset for each in commits_of(client, group, partitions).offsets] == [None, 10]
         forgotten, kept = lag_of(client, group).partitions
         assert (forgotten.status, forgotten.lag) == (LagStatus.NO_COMMIT, 10)
         assert (kept.status, kept.lag) == (LagStatus.OK, 0)
 
     def test_leave_a_group_without_a_lag_when_they_were_all(
-        self, client: OffsetsClient, group: str, topic: str, partitions: list[TopicPartition]
+        self, cluster: KafkaCluster, client: OffsetsClient, group: str, topic: str, partitions: list[TopicPartition]
     ) -> None:
         """E20: the group is there, empty, and nobody knows what it reads; never a lag of 0 over no partitions."""
         commit(client, group, dict.fromkeys(partitions, 10))
-        client.delete_offsets(group, partitions).raise_for_errors()
+        forget(cluster, group, partitions)
         assert description_of(client, group).state == EMPTY
         lag = lag_of(client, group)
         assert (lag.no_such_group, lag.never_committed, lag.total) == (False, True, None)
         named = lag_of(client, group, topics=[topic])
         assert ({each.status for each in named.partitions}, named.total) == ({LagStatus.NO_COMMIT}, 20)
-
-    def test_that_never_were_are_no_error_and_those_of_nowhere_are(
-        self, client: OffsetsClient, group: str, topic: str, partitions: list[TopicPartition]
-    ) -> None:
-        commit(client, group, {partitions[0]: 1})
-        answered = client.delete_offsets(group, [partitions[1], TopicPartition("no-such-topic", 0)])
-        assert error_names(answered) == ["UNKNOWN_TOPIC_OR_PARTITION", None]
-
-    def test_of_a_group_that_does_not_exist_are_an_error(
-        self, client: OffsetsClient, group: str, partitions: list[TopicPartition]
-    ) -> None:
-        """E19"""
-        assert error_names(client.delete_offsets(group, partitions)) == ["GROUP_ID_NOT_FOUND"] * 2
 
 
 class TestAbandonedTopics:
@@ -250,7 +241,7 @@ class TestAbandonedTopics:
             assert lag_of(client, group).total == 3 + 0 + 10
             assert lag_of(client, group, topics=[topic]).total == 0 + 10
             assert {each.topic for each in description_of(client, group).assignment()} == {topic}
-            client.delete_offsets(group, [TopicPartition(abandoned, 0)]).raise_for_errors()
+            forget(cluster, group, [TopicPartition(abandoned, 0)])
             assert lag_of(client, group).partitions.topics() == [topic]
 
     def test_that_were_deleted_cost_an_error_and_nothing_else(

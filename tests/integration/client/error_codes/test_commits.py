@@ -1,4 +1,4 @@
-"""Error codes of a group's commits: of looking up its coordinator, and of reading, writing and deleting them there."""
+"""Error codes of a group's commits: of looking up its coordinator, and of reading and writing them there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from airflow_kafka_offsets.errors import CommitRefusedError
@@ -17,7 +17,6 @@ from tests.integration.client.pieces import A0, ALL, B0, B1, OFFSETS, Pieces
 from tests.integration.client.scripted import Answer, ScriptedCluster
 from tests.integration.client.scripted_answers import (
     commits_are,
-    commits_are_deleted,
     commits_are_written,
     coordinators_are,
     silence,
@@ -207,11 +206,9 @@ HAS_MEMBERS = (
     (22, "ILLEGAL_GENERATION"),
     (25, "UNKNOWN_MEMBER_ID"),
     (27, "REBALANCE_IN_PROGRESS"),
-    (68, "NON_EMPTY_GROUP"),
-    (86, "GROUP_SUBSCRIBED_TO_TOPIC"),
     (113, "STALE_MEMBER_EPOCH"),
 )
-"""What a group with active members says to whoever changes its commits from outside."""
+"""What a group with active members says to whoever commits from outside."""
 
 
 class TestOffsetCommit:
@@ -253,39 +250,3 @@ class TestOffsetCommit:
 
     def written(self, one: Pieces) -> list[Any]:
         return [outcome(each.error, each.offset) for each in one.client.commit_offsets("g", OFFSETS)]
-
-
-class TestOffsetDelete:
-    @each_of(*COORDINATOR_PASSES)
-    def test_a_code_of_the_group_that_passes_is_asked_again(self, one: Pieces, code: Code) -> None:
-        one.broker.on(OffsetDeleteRequest, commits_are_deleted(error_code=code.code), commits_are_deleted())
-        assert self.deleted(one) == [None, None, None]
-        assert one.asked_partitions(OffsetDeleteRequest) == [[A0, B0, B1]] * 2
-        assert one.located_groups() == [["g"], ["g"]][: 1 + code.looks_up]
-
-    @each_of(*COORDINATOR_STAYS, (69, "GROUP_ID_NOT_FOUND", False, "E19"))
-    def test_a_code_of_the_group_that_stays_is_every_partitions(self, one: Pieces, code: Code) -> None:
-        one.broker.on(OffsetDeleteRequest, commits_are_deleted(error_code=code.code))
-        assert self.deleted(one) == [code.name] * 3
-        assert len(one.asked(OffsetDeleteRequest)) == 1
-
-    @each_of((3, "UNKNOWN_TOPIC_OR_PARTITION"), (29, "TOPIC_AUTHORIZATION_FAILED"))
-    def test_a_code_of_a_partition_is_its_own(self, one: Pieces, code: Code) -> None:
-        one.broker.on(OffsetDeleteRequest, commits_are_deleted(errors={B1: code.code}))
-        assert self.deleted(one) == [None, None, code.name]
-        assert len(one.asked(OffsetDeleteRequest)) == 1
-
-    @each_of(*HAS_MEMBERS)
-    def test_a_group_with_members_refuses_at_once(self, one: Pieces, code: Code) -> None:
-        one.broker.on(OffsetDeleteRequest, commits_are_deleted(error_code=code.code))
-        with pytest.raises(CommitRefusedError, match=rf"Group g has active members.*{code.name} \({code.code}\)"):
-            one.client.delete_offsets("g", ALL)
-        assert len(one.asked(OffsetDeleteRequest)) == 1
-
-    def test_a_group_whose_members_read_one_of_the_topics_refuses(self, one: Pieces) -> None:
-        one.broker.on(OffsetDeleteRequest, commits_are_deleted(errors={B1: 86}))
-        with pytest.raises(CommitRefusedError, match="GROUP_SUBSCRIBED_TO_TOPIC"):
-            one.client.delete_offsets("g", ALL)
-
-    def deleted(self, one: Pieces) -> list[Any]:
-        return [outcome(each.error, each.offset) for each in one.client.delete_offsets("g", ALL)]

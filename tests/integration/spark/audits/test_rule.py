@@ -30,8 +30,10 @@ def expected(*, record: bool, rows: int, gone: bool = False, late: bool = False,
 
 
 def test_each_offset_is_judged_as_somebody_would_who_knows_its_fate(spark: SparkSession) -> None:
-    """All there are: at offset 5, of a log that starts there or after it, with commits at 5, 6 or none."""
-    cases = list(product((NO, YES), (0, 1, 2, 3), (NO, YES), ("NULL", "5L", "6L"), (NO, YES)))
+    """All there are: at offset 5, of a log that starts there or after it, with commits at 5, 6 or none. What neither
+    side has isn't compared."""
+    every = product((NO, YES), (0, 1, 2, 3), (NO, YES), ("NULL", "5L", "6L"), (NO, YES))
+    cases = [case for case in every if case[0] or case[1]]
     values = ", ".join(
         f"({place}, 5L, {int(record and not gone)}, {rows}, {6 if gone else 5}L, {written_to}, {compacted})"
         for place, (record, rows, gone, written_to, compacted) in enumerate(cases)

@@ -59,8 +59,8 @@ class TestTransactions:
     def test_of_a_compacted_topic_a_row_without_a_record_may_have_had_one(
         self, audit: Audit, written: Any, broker: Broker, make_flights: MakeFlights, resolved: str
     ) -> None:
-        """Even if it wasn't compacted yet when the window was resolved."""
-        made = make_flights({0: 0}, **{"cleanup.policy": "compact"})
+        """Even if it wasn't compacted yet when the window was resolved. Here, compaction is put off for ten years."""
+        made = make_flights({0: 0}, **{"cleanup.policy": "compact", "min.compaction.lag.ms": "315360000000"})
         topic = write_transactions(broker, made, committed=10, aborted=5)
         manifest = manifest_of([(topic, 0, 0, 17)], cleanup_policy=resolved)
         report = audit(manifest, written((topic, 0, offset) for offset in [*range(10), 12]))

@@ -11,9 +11,7 @@ from airflow_kafka_offsets.client.requests.list_offsets import (
 )
 from airflow_kafka_offsets.client.requests.offset_commit import (
     offset_commit_request,
-    offset_delete_request,
     parse_offset_commit,
-    parse_offset_delete,
 )
 from airflow_kafka_offsets.client.requests.offset_fetch import offset_fetch_request, parse_offset_fetch
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import decode_offset_fetch
@@ -190,30 +188,6 @@ class TestOffsetCommit:
             ("flights", 2, None, "UNKNOWN_MEMBER_ID"),
             ("weather", 1, None, "TOPIC_AUTHORIZATION_FAILED"),
         ]
-
-
-class TestOffsetDelete:
-    SOME = (WEATHER_1, FLIGHTS_2, FLIGHTS_0)
-    COMMITS = CommittedOffsets(CommittedOffset(*piece) for piece in SOME)
-
-    @every(frames("offset_delete", "request", "some partitions"))
-    def test_commits_are_deleted_as_kafka_does(self, frame: Frame) -> None:
-        assert encoded(offset_delete_request("g", self.SOME, frame.version)).hex() == frame.bytes.hex()
-
-    @every(frames("offset_delete", "response", "deleted, and errors"))
-    def test_the_error_of_a_partition_is_its_own(self, frame: Frame) -> None:
-        deleted = parse_offset_delete(self.COMMITS, frame.decode())
-        assert [(each.topic, each.partition, each.offset, name_of(each.error)) for each in deleted] == [
-            ("flights", 0, None, None),
-            ("flights", 2, None, "GROUP_SUBSCRIBED_TO_TOPIC"),
-            ("weather", 1, None, "UNKNOWN_TOPIC_OR_PARTITION"),
-        ]
-
-    @every(frames("offset_delete", "response", "a group in error"))
-    def test_the_error_of_the_group_is_each_partitions(self, frame: Frame) -> None:
-        deleted = parse_offset_delete(self.COMMITS, frame.decode())
-        assert deleted.partitions() == [FLIGHTS_0, FLIGHTS_2, WEATHER_1]
-        assert {name_of(each.error) for each in deleted} == {"NON_EMPTY_GROUP"}
 
 
 def ids_for(frame: Frame, since: int) -> Mapping[str, str] | None:

@@ -7,10 +7,10 @@ from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.errors import LedgerCorruptError
 from airflow_kafka_offsets.offsets.answers.records import LogContent, Runs
-from airflow_kafka_offsets.offsets.audits.cells import Cells, Sums
+from airflow_kafka_offsets.offsets.audits.cells import Cells, Sums, sums_of
 from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from tests.unit.offsets.audits.test_cells import CHECKSUM, SIZE, sums_of
+from tests.unit.offsets.audits.test_cells import CHECKSUM, SIZE, sums_of as sums_of_rows
 
 WHOLE = LogRange("t", 0, 3, 43)
 
@@ -26,8 +26,9 @@ def runs_of(offsets: set[int]) -> Runs:
 def test_cells_hold_by_it_what_a_table_does_that_has_each_record_once(offsets: set[int]) -> None:
     content = LogContent(*WHOLE, records=len(offsets), runs=runs_of(offsets))
     census, cells = Census.of([content]), Cells.of([[WHOLE]], SIZE)
-    rows = sums_of((0, offset) for offset in offsets)
-    assert census.sums(cells, cells.ranges, CHECKSUM) == {key: rows.get(key, Sums()) for key in cells.ranges}
+    rows = sums_of_rows((0, offset) for offset in offsets)
+    for key, cell in cells.ranges.items():
+        assert sums_of(list(census.records_in(cell)), CHECKSUM) == rows.get(key, Sums())
     assert census.records == len(offsets)
 
 

@@ -9,13 +9,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LogTruncatedError
-from airflow_kafka_offsets.ledger.files import audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.pipelines.attempts import Wanted
-from airflow_kafka_offsets.pipelines.audits import record
 from airflow_kafka_offsets.pipelines.loads import returned
 from airflow_kafka_offsets.pipelines.log_changes import changes, refuse_rewritten
 from airflow_kafka_offsets.pipelines.preflight import lost_of_each
@@ -24,7 +21,7 @@ from tests.integration.airflow.conftest import Context, Publish, Resolve, Run, a
 from tests.integration.airflow.windows.cluster.conftest import Cut
 from tests.integration.airflow.windows.conftest import Snapshot, evidence, manifest_of, ranges
 from tests.integration.ledger.loads import windows_of
-from tests.unit.offsets.audits.reports import complete
+from tests.unit.pipelines.reports import complete, recorded
 
 
 class TestUncleanElection:
@@ -51,10 +48,8 @@ class TestUncleanElection:
         assert fails_with(LogTruncatedError, failed)
         with pytest.raises(LogTruncatedError, match=f"{topic}-0 was truncated at 3, below 7"):
             returned(changes(client, {0: manifest_of(window)})[0])
-        wanted, report = Wanted(ledger, window["window"], window["sha256"]), complete(manifest_of(window))
-        assert ledger.files.create(audit_file(report.window, report.run), report.to_bytes())
-        audited = record(lambda: nullcontext(client), [wanted], report.run, {})
-        assert isinstance(audited[wanted], LogTruncatedError)
+        audited = recorded(ledger, complete(manifest_of(window)), client_factory=lambda: nullcontext(client))
+        assert isinstance(audited, LogTruncatedError)
         assert run("ledger", "restart", "loads")[0] == 0
         assert ranges(resolve(topic, at(10), at(20))) == [(0, 3, 9)]
 

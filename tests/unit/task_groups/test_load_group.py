@@ -1,7 +1,8 @@
-"""The task group: which tasks it has, in which order, and what reaches them."""
+"""The task groups: which tasks they have, in which order, and what reaches them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,33 +15,42 @@ from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.spark.table_load import TableLoad
 from airflow_kafka_offsets.spark.values.formats import ValueFormat
+from airflow_kafka_offsets.task_groups.increment_load import kafka_increment_load
 from airflow_kafka_offsets.task_groups.load_group import KafkaLoadGroup
 from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
 
 GIVEN: dict[str, Any] = {"pipeline": KafkaPipeline("p", "t"), "application": TableLoad("o")}
+Make = Callable[..., KafkaLoadGroup]
+WAITS: dict[Make, str] = {kafka_window_load: "complete", kafka_increment_load: "new_data"}
+"""The groups, and the tasks that wait in them."""
+each_group = pytest.mark.parametrize("make", WAITS)
 
 
-def group(of_dag: dict[str, Any] | None = None, **arguments: Any) -> tuple[DAG, KafkaLoadGroup]:
+def group(
+    of_dag: dict[str, Any] | None = None, make: Make = kafka_window_load, **arguments: Any
+) -> tuple[DAG, KafkaLoadGroup]:
     with DAG("d", default_args=of_dag or {}) as dag:
-        return dag, kafka_window_load(group_id="g", **(GIVEN | arguments))
+        return dag, make(group_id="g", **(GIVEN | arguments))
 
 
 def order(dag: DAG) -> list[str]:
     return [task.task_id for task in dag.topological_sort()]
 
 
-def test_it_waits_resolves_loads_and_verifies_and_others_follow_with_the_window() -> None:
-    dag, loaded = group()
+@each_group
+def test_it_waits_resolves_loads_and_verifies_and_others_follow_with_the_window(make: Make) -> None:
+    dag, loaded = group(make=make)
     with dag:
         loaded >> KafkaCommitOffsetsOperator(task_id="commit", window=loaded.window, group="g")
-    assert order(dag) == ["g.complete", "g.resolve", "g.load", "g.verify", "commit"]
+    assert order(dag) == [f"g.{WAITS[make]}", "g.resolve", "g.load", "g.verify", "commit"]
     assert dag.get_task("commit").upstream_task_ids == {"g.resolve", "g.verify"}
     assert loaded.sensor is not None
     assert loaded.sensor.deferrable
 
 
-def test_without_waiting_it_begins_with_resolving() -> None:
-    dag, loaded = group(wait=False)
+@each_group
+def test_without_waiting_it_begins_with_resolving(make: Make) -> None:
+    dag, loaded = group(make=make, wait=False)
     assert order(dag) == ["g.resolve", "g.load", "g.verify"]
     assert loaded.sensor is None
 
@@ -83,8 +93,30 @@ def test_arguments_reach_the_tasks_that_they_are_for() -> None:
     )
 
 
-def test_of_a_name_and_topics_it_makes_the_pipeline() -> None:
-    _, loaded = group(pipeline="p", topics=["t", "u"])
+def test_arguments_of_an_increment_reach_the_tasks_that_they_are_for() -> None:
+    clicks = KafkaPipeline("p", "t", ledger_root="s3://l", kafka_conn_id="k", isolation_level="read_uncommitted")
+    _, loaded = group(
+        {"poke_interval": 7},
+        kafka_increment_load,
+        pipeline=clicks,
+        since="latest",
+        min_records=100,
+        max_age=timedelta(hours=1),
+        on_data_loss="load_rest",
+        on_hole="warn",
+        default_args={"retries": 3},
+    )
+    waits: Any = loaded.sensor
+    resolves: Any = loaded.resolve
+    assert {each.retries for each in (waits, resolves, loaded.load, loaded.verify)} == {3}
+    assert waits.pipeline == resolves.pipeline == clicks
+    assert (waits.min_records, waits.max_age, waits.poke_interval) == (100, timedelta(hours=1), 7)
+    assert (resolves.since, loaded.load.on_data_loss, loaded.verify.on_hole) == ("latest", "load_rest", "warn")
+
+
+@each_group
+def test_of_a_name_and_topics_it_makes_the_pipeline(make: Make) -> None:
+    _, loaded = group(make=make, pipeline="p", topics=["t", "u"])
     assert loaded.sensor is not None
     assert loaded.sensor.pipeline == loaded.resolve.pipeline == KafkaPipeline("p", ["t", "u"])
 
@@ -117,12 +149,13 @@ def test_what_is_proved_is_what_other_dags_start_by() -> None:
     assert (loaded.verify.explain_gaps, loaded.resolve.on_future_record) == (True, "warn")
 
 
-def test_a_pattern_of_topics_is_resolved_but_can_not_be_waited_for() -> None:
+@each_group
+def test_a_pattern_of_topics_is_resolved_but_can_not_be_waited_for(make: Make) -> None:
     pattern = KafkaPipeline("p", topic_pattern=r"orders\..*")
-    _, loaded = group(pipeline=pattern, wait=False)
+    _, loaded = group(make=make, pipeline=pattern, wait=False)
     assert loaded.resolve.pipeline == pattern
     with pytest.raises(ConfigurationError, match="wait=False"):
-        group(pipeline=pattern)
+        group(make=make, pipeline=pattern)
 
 
 def test_the_scheduler_and_the_ui_get_the_group_its_order_and_its_links(monkeypatch: pytest.MonkeyPatch) -> None:
