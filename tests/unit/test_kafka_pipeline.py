@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import re
@@ -18,26 +17,16 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, as_pipeline
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
 from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
-from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
 from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
-from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
 from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 
 OF_A_PIPELINE = (
     *(KafkaResolveWindowOperator, KafkaResolveIncrementOperator, KafkaOffsetSnapshotOperator),
     *(KafkaRetentionWatchOperator, KafkaWindowCompleteSensor, KafkaNewDataSensor),
-)
-OF_A_WINDOW_OR_GROUP = (
-    *(KafkaCommitOffsetsOperator, KafkaPrepareLoadOperator, KafkaSparkSubmitOperator),
-    *(KafkaVerifyWindowOperator, KafkaGroupLagSensor, KafkaOffsetsReachedSensor),
 )
 SIX, SEVEN, EIGHT = (f"2026-11-20T0{hour}:00Z" for hour in (6, 7, 8))
 PRINTED = """
@@ -171,12 +160,3 @@ class TestArguments:
     def test_a_task_that_needs_names_refuses_a_pattern(self) -> None:
         with pytest.raises(ConfigurationError, match="needs its topics by name"):
             KafkaPipeline("p", topic_pattern="t.*").names()
-
-    def test_no_operator_or_sensor_has_more_than_eight_arguments_of_its_own(self) -> None:
-        for kind in (*OF_A_PIPELINE, *OF_A_WINDOW_OR_GROUP):
-            own = [
-                name
-                for name, each in inspect.signature(kind.__init__).parameters.items()
-                if name != "self" and each.kind is each.KEYWORD_ONLY
-            ]
-            assert len(own) <= 8, (kind.__name__, own)
