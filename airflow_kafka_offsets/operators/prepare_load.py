@@ -159,7 +159,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
             raise AirflowSkipException("There are no windows to load, and so nothing to submit.")
         load = LoadTry.of(context, refs, self.on_data_loss)
         if self.table is not None:
-            self.table.refuse_without_registry(refs.schema_registry_conn_id)
+            self.table.refuse_rendered(refs.schema_registry_conn_id)
         settings, given = refs.driver_options(), self._given()
         if settings.secret and not self.cluster.gives_credentials:
             raise ConfigurationError(

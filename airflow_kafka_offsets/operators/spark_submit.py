@@ -159,7 +159,7 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     def _load(self, context: Context, refs: WindowRefs) -> LoadTry:
         load = LoadTry.of(context, refs, self.on_data_loss)
         if self.table is not None:
-            self.table.refuse_without_registry(refs.schema_registry_conn_id)
+            self.table.refuse_rendered(refs.schema_registry_conn_id)
         servers = load.kafka.settings().bootstrap_servers
 
         def seen(each: Wanted) -> TaskWindow:  # short, as there may be a thousand manifests

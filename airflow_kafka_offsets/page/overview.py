@@ -97,10 +97,10 @@ def _of_snapshots(ledger: Ledger) -> Json:
         newest, (since_ms, ranges) = ledger.offsets_at(state.newest_snapshot.at_ms), _unloaded(ledger)
         log_starts = {key: each.log_start_offset for key, each in newest.boundaries.items()}
         gone = (min(log_starts.get(TopicPartition.of(each), 0), each.end_offset) - each.start_offset for each in ranges)
-        holes = [hole for hole in holes_of(ledger) if hole.unpinned]
+        holes, dags = [hole for hole in holes_of(ledger) if hole.unpinned], dags_of_pipeline(state)
         return {
             "topics": sorted(newest.topics),
-            "holes": [{"words": str(hole), "filled_by": filled_by(state, hole)} for hole in holes],
+            "holes": [{"words": str(hole), "filled_by": filled_by(state, hole, dags)} for hole in holes],
             "gone_offsets": sum(max(0, offsets) for offsets in gone),
             "unloaded_from_ms": since_ms,
             "retention_ms": _shortest_retention(ledger.offsets_now(state.newest_snapshot.at_ms).topics),

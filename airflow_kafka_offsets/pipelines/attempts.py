@@ -100,7 +100,7 @@ def begin_each(
                 found[each] = gone
             else:
                 lost[each] = gone
-    if lost and check is not None:
+    if check is not None and any(each.ledger.state.needs_driver(each.window) for each in lost):
         check()
     found |= _begun(lost, who)
     return {each: found[each] for each in wanted}

@@ -6,7 +6,7 @@ Only the ledger says what a hole is. What Dag runs will do about it isn't guesse
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,14 +106,17 @@ def refusal(context: Mapping[str, Any], who: Mapping[str, Any], window: str, mis
     )
 
 
-def filled_by(state: State, hole: Hole) -> list[str]:
-    """Ways to load a hole: by the Dag that has loaded the window before it, or else the first one after it."""
+def filled_by(state: State, hole: Hole, shown: Collection[str] | None = None) -> list[str]:
+    """Ways to load a hole: by the Dag that has loaded the window before it, or else the first one after it.
+
+    :param shown: the Dags that may be named; None for all.
+    """
     published = list(state.published)
     before = bisect_right(published, hole.start_ms, key=lambda window: window.end_ms)
     near = published[max(0, before - 1) : before + 1]
     found = (window.attempt(window.publication.attempt) for window in near if window.publication is not None)
-    dag_ids = [attempt.who["dag_id"] for attempt in found if attempt is not None and attempt.who.get("dag_id")]
-    return _ways(str(next(iter(dag_ids), "the Dag")), hole)
+    dag_ids = [str(attempt.who["dag_id"]) for attempt in found if attempt is not None and attempt.who.get("dag_id")]
+    return _ways(next((each for each in dag_ids if shown is None or each in shown), "DAG_ID"), hole)
 
 
 def _ways(dag_id: str, missing: Hole) -> list[str]:

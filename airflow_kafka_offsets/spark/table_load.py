@@ -121,6 +121,11 @@ class TableLoad:
         """The first of its formats that needs a schema registry; None if neither does."""
         return next((each.name for each in self.formats.values() if each.registered), None)
 
+    def refuse_rendered(self, conn_id: str | None) -> None:
+        """Refuse what templates have made of it; raises as when it was made, and as :meth:`refuse_without_registry`."""
+        self.of_words(self.arguments())
+        self.refuse_without_registry(conn_id)
+
     def refuse_without_registry(self, conn_id: str | None) -> None:
         """Refuse formats that need a registry, if there is none.
 

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.pipelines.audits import record
 from airflow_kafka_offsets.pipelines.loads import ClientFactory
 from airflow_kafka_offsets.spark.session.release import packages_in
 from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION, driver_bundle
-from airflow_kafka_offsets.submission.given_confs import not_given
+from airflow_kafka_offsets.submission.given_confs import confs_in, not_given
 from airflow_kafka_offsets.submission.spark_arguments import (
     ConnectorChoice,
     SparkArguments,
@@ -105,7 +105,9 @@ class AuditSubmission:
         if release is not None:
             given = with_packages(self.table.kinds, release, given, " ".join(others))
         defaults, own = self.confs(reader, {})
-        by_name = {**table_confs(self.table.kinds), **defaults, **own}
+        file = program.defaults()
+        given_confs = {} if file is None else confs_in(file.read_text(encoding="utf-8", errors="replace"))
+        by_name = {**not_given(table_confs(self.table.kinds), given_confs), **defaults, **own}
         confs = [word for name, value in by_name.items() for word in ("--conf", f"{name}={value}")]
         chosen = ["--packages", ",".join(given)] if given else []
         with driver_bundle() as bundle:

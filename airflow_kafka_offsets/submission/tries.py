@@ -113,7 +113,7 @@ class LoadTry:
             refused |= {each: gone[each.name] for each in there if each.name in gone}
             again = [name for name in names if name not in gone]
             if ledger.change(lambda state, again=again: load_decisions.reload(state, again, by)):  # type: ignore[misc]
-                log.info("To be loaded again in %s: %s", ledger.pipeline, shorten(names))
+                log.info("To be loaded again in %s: %s", ledger.pipeline, shorten(again))
         return replace(self, refused=refused)
 
     def begun_before(self) -> Batch | None:

@@ -64,11 +64,14 @@ def check_topics(known: Resolved, cluster_id: str, topics: Mapping[str, TopicFac
     for topic, facts in sorted(known.topics.items()):
         change = topic_change(facts, topics.get(topic)) if all_there or topic in topics else None
         if change is not None:
+            then = (
+                "its offsets belong to other records. Nothing was done. Run kafka-offsets ledger restart for the "
+                "pipeline: its windows stay as they are, and the next one begins the new topic."
+                if topic in topics
+                else "nothing was done. Once it is there again, kafka-offsets ledger restart begins it anew."
+            )
             raise TopicChangedError(
-                f"{change[0].upper()}{change[1:]} since {known.title} was resolved: its offsets belong to other "
-                "records. Nothing was done. Run kafka-offsets ledger restart for the pipeline: its windows stay as "
-                "they are, and the next one begins the new topic.",
-                topic=topic,
+                f"{change[0].upper()}{change[1:]} since {known.title} was resolved: {then}", topic=topic
             )
 
 

@@ -19,8 +19,8 @@ FORMATS: tuple[FormatName, ...] = get_args(FormatName)
 REGISTERED = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
 """Formats whose schemas are in a registry, and what it calls them."""
 
-_OPTION = re.compile(r" (?=(?:schema|subject|version|message)=)")
-"""Before each of what a format takes, among its words."""
+_OPTION = re.compile(r"(?:schema|subject|version|message)=")
+"""How each of what a format takes begins, among its words."""
 DEAD_LETTERS = "dead letters"
 """The output that records go to that can't be decoded, by name. No topic can have it."""
 
@@ -82,7 +82,8 @@ class ValueFormat:
     @property
     def subjects(self) -> tuple[str, ...]:
         """The names of its subjects; none if they are those by default."""
-        return (self.subject,) if isinstance(self.subject, str) else tuple(self.subject or ())
+        given = (self.subject,) if isinstance(self.subject, str) else self.subject or ()
+        return tuple(filter(None, given))  # a template may have become nothing
 
     @property
     def registered(self) -> str | None:
@@ -101,7 +102,10 @@ class ValueFormat:
 
         :raises ConfigurationError: as for the format itself.
         """
-        name, *options = _OPTION.split(" ".join(words))
+        name, *options = words if len(words) > 1 else re.split(f" (?={_OPTION.pattern})", words[0])
+        unknown = [option for option in options if not _OPTION.match(option)]
+        if unknown:
+            raise ConfigurationError(f"A format takes schema=, subject=, version= or message=, not {unknown[0]!r}.")
         given: dict[str, Any] = {}
         for key, _, value in (option.partition("=") for option in options):
             if key == "subject":

@@ -50,7 +50,7 @@ def test_what_nobody_adds_is_refused(words: list[str], said: str, capsys: pytest
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--key-format", "avro", "subjects=a"], "^key_format: A format is binary, .* not 'avro subjects=a'"),
+        (["--key-format", "avro", "subjects=a"], "^key_format: A format takes schema=, .* not 'subjects=a'"),
         (
             ["--value-format", "avro", "version=three"],
             "^value_format: A version is a whole number, 1 or more, not 'three'",

@@ -75,6 +75,7 @@ def test_a_format_takes_only_what_it_uses(arguments: tuple[Any, ...], said: str)
         TableLoad(
             "o", value_format=ValueFormat("protobuf", subject=["{topic}-a.B"], message="a.B"), bad_records="fail"
         ),
+        TableLoad("o", value_format=ValueFormat("json", "a INT COMMENT 'see version=3', b INT")),
         TableLoad("o/{topic}", value_format="json-schema", bad_records="dead-letter", dead_letters="d"),
         TableLoad("o", key_format=ValueFormat("avro", subject=["{topic}-a.B", "c"]), flatten=False),
     ],

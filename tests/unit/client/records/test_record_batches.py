@@ -56,6 +56,15 @@ class TestPlainBatches:
         for nothing in (None, EMPTY):
             assert read_first_record(nothing, [], 7) == BatchesRead(None, 7)
 
+    def test_a_header_may_have_any_bytes_as_its_name(self) -> None:
+        """No broker checks them, and kafka-python takes them for damage."""
+        builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 10_000)
+        builder.append(0, T0, None, VALUE, [("é", b"")])
+        builder.append(1, T0 + 1, None, VALUE, [])
+        odd = bytes(builder.build()).replace("é".encode(), b"\xff\xfe")
+        assert first(odd) == (0, T0)
+        assert first(odd, at_or_after_ms=T0 + 1) == (1, T0 + 1)
+
     def test_batches_before_the_position_leave_it_where_it_is(self) -> None:
         assert read_first_record(batch((3, T0)), [], 7) == BatchesRead(None, 7)
 
