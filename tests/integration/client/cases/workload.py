@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any, Protocol
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition as KafkaPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, TopicAlreadyExistsError
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
@@ -58,7 +58,7 @@ def connected_client(bootstrap_servers: str, timeout_s: float = TIMEOUT_S, **con
 
 
 def new_name(kind: str) -> str:
-    return f"{kind}-{os.urandom(3).hex()}"
+    return f"{kind}-{os.urandom(4).hex()}"
 
 
 def admin_of(kafka: Kafka) -> Any:
@@ -83,7 +83,8 @@ def new_topic(
     layout: dict[str, Any] = {"num_partitions": partitions, "replication_factor": 1}
     if replicas is not None:
         layout = {"assignments": {number: list(each) for number, each in enumerate(replicas)}}
-    with admin_of(kafka) as admin:
+    # The name is new: if it exists, the client has sent its request again, as a busy broker answered late.
+    with admin_of(kafka) as admin, suppress(TopicAlreadyExistsError):
         admin.create_topics({name: {**layout, "configs": {"min.insync.replicas": "1", **(config or {})}}})
     wait_until_known(kafka, name, len(replicas) if replicas is not None else partitions)
     return name
