@@ -59,6 +59,7 @@ def record(client_factory: ClientFactory, windows: Iterable[Wanted], run: str, w
 
         - LedgerCorruptError when the report is damaged, contradicts itself or the window, or is another audit's.
         - LedgerConflictError when the window is gone, or is another one of that name.
+        - TopicChangedError when the table doesn't tell everything, and a topic is missing or was re-created.
         - LogTruncatedError when a log was truncated below the window's end since it was resolved.
         - Others when Kafka can't be asked about that, unless the table's own sums have told everything.
     """

@@ -96,7 +96,7 @@ class AuditSubmission:
 
         :param reader: options of the Kafka reader that aren't secret.
         :param packages: the user's packages. Spark's Kafka connector and what the table's format needs are added,
-            unless they, or ``others``, name them.
+            unless they, or ``others``, name them, or Spark's release can't be told.
         :param others: the user's other arguments of ``spark-submit``.
         :raises ConfigurationError: when nobody can tell which connector is needed.
         """
