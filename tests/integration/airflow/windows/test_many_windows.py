@@ -339,3 +339,20 @@ class TestUnpublished:
         assert find.execute(context) == [windows[0]]
         until = KafkaUnpublishedWindowsOperator(task_id="u", pipeline=pipeline, end=at(6))
         assert until.execute(context) == []
+
+    def test_those_of_several_pipelines_are_loaded_verified_and_committed_as_one_list(
+        self, ten: str, other: str, windows: list[XCom], context: Context, in_sparks_place: InSparksPlace
+    ) -> None:
+        def unpublished() -> list[list[XCom]]:
+            pipelines = KafkaPipeline("loads", ten), KafkaPipeline("others", other)
+            return [KafkaUnpublishedWindowsOperator(task_id="u", pipeline=each).execute(context) for each in pipelines]
+
+        found = unpublished()
+        in_sparks_place(COUNT)
+        loaded = load(found).execute(context)
+        assert [each["window"] for each in loaded] == [windows[place]["window"] for place in (2, 0, 1)]
+        assert unpublished() == [[], []]
+        assert len(verify(found, context, on_hole="warn")) == 3
+        commit = KafkaCommitOffsetsOperator(task_id="c", window=found, group=f"g-{ten}", on_hole="warn")
+        assert commit.execute(context) == {"group": f"g-{ten}", "committed": 2, "kept": 0}
+        assert load(unpublished()).execute(context) == []
