@@ -31,10 +31,11 @@ _LOADED = (
 )
 _AUDITED = (
     "A table that something else has written was compared with the log's records between the offsets below, at the "
-    "isolation level below. A complete table has one row for each record, and no other row at these offsets. An offset "
-    "without a record (a transaction's marker, an aborted record, one that compaction has removed) has none. The table "
-    "of the claim says where the rows were, their columns, and their condition; a query of the_table means what the "
-    "reader of Spark returns by its options."
+    "isolation level below. A complete table has one row for each record, and no other row at these offsets: then rows "
+    "and records have the same number and the same checksum. An offset without a record (a transaction's marker, an "
+    "aborted record, one that compaction has removed) has none; a row whose record compaction may have removed since "
+    "counts as a row alone. The table of the claim says where the rows were, their columns, and their condition; a "
+    "query of the_table means what the reader of Spark returns by its options."
 )
 _CHECKSUM = (
     "Each row adds (xor) xxHash64 of its place and xxHash64 of the place after it, seeded with Spark's 42; a place is "
@@ -116,8 +117,8 @@ def _tallied(tally: PartitionTally) -> dict[str, Any]:
 
 
 def _counted(counts: PartitionCounts) -> dict[str, Any]:
-    found = {"topic": counts.topic, "partition": counts.partition, "rows": counts.rows}
-    return found | {"records": counts.records, "checksum": counts.checksum}
+    names = ("topic", "partition", "rows", "checksum", "records", "records_checksum")
+    return {name: getattr(counts, name) for name in names}
 
 
 def _relation(output: OutputRows) -> str:

@@ -175,8 +175,8 @@ class KafkaAuditTableOperator(TellsLineage, SparkSubmitOperator):
         if report.is_complete:
             self.log.info("%s", said)
             return None
-        if report.written is not None:
-            said += f" The missing records are in {report.written.output}."
+        if report.repair is not None:
+            said += f" {report.repair}"
         said += f" All that was found is in {_place(window, report)}."
         if self.on_incomplete == "warn":
             self.log.warning("%s", said)

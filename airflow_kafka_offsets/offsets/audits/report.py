@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.errors import LedgerCorruptError, number_of
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
 from airflow_kafka_offsets.offsets.audits.findings import Finding, Problem, problem_words
 from airflow_kafka_offsets.offsets.proof.run_result import RUN
@@ -24,9 +24,11 @@ class PartitionCounts(NamedTuple):
 
     :param offsets: offsets of the window.
     :param rows: rows that the table has of them.
+    :param checksum: the checksum of these rows.
     :param records: records that the log has of them; None when it no longer has all, and nobody has counted them in
         time.
-    :param checksum: the checksum of these records, as of a table that has each of them once; None like ``records``.
+    :param records_checksum: what the rows' checksum is if the table has each of these records once; None like
+        ``records``.
     """
 
     topic: str
@@ -34,20 +36,26 @@ class PartitionCounts(NamedTuple):
     start_offset: int
     end_offset: int
     rows: int
+    checksum: int
     records: int | None
-    checksum: int | None
+    records_checksum: int | None
 
     @property
     def offsets(self) -> int:
         return self.end_offset - self.start_offset
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether the rows are the records, each once."""
+        return (self.rows, self.checksum) == (self.records, self.records_checksum)
 
 
 class WrittenMissing(NamedTuple):
     """The missing records in a table of their own.
 
     :param output: its folder.
-    :param rows: its rows, counted after they were written: as many as are missing.
-    :param checksum: their checksum, which is that of the missing offsets.
+    :param rows: its rows, counted after they were written: as many as are missing, and Kafka still has.
+    :param checksum: their checksum, which is that of these offsets.
     """
 
     output: str
@@ -69,8 +77,10 @@ class AuditReport:
     :param unconfirmed: rows of these whose records the log doesn't have.
     :param partitions: the window's partitions that have offsets, in order.
     :param looked_at: offsets whose records were read from Kafka; 0 if the table's own sums have told everything.
+    :param counted: offsets at which the table was compared with the records that were counted when the log had them.
     :param source: what Kafka said about itself after that read; None when nothing was read.
-    :param written: the missing records, if they were to be written; None otherwise.
+    :param written: the missing records, if they were to be written, as far as Kafka still has them; None otherwise, or
+        if it has none.
     :param application_id: Spark's id of the application; None for a client of Spark Connect.
     :param seconds: how long it took.
     :param audited_ms: when it ended, Unix milliseconds by the driver's clock.
@@ -86,6 +96,7 @@ class AuditReport:
     audited_ms: int
     seconds: float
     looked_at: int = 0
+    counted: int = 0
     compacted: tuple[str, ...] = ()
     unconfirmed: int = 0
     source: Source | None = None
@@ -108,6 +119,19 @@ class AuditReport:
         known = [each.records for each in self.partitions if each.records is not None]
         return sum(known) if len(known) == len(self.partitions) else None
 
+    @property
+    def repair(self) -> str | None:
+        """Where the missing records are, as a sentence; None if none were written."""
+        if self.written is None:
+            return None
+        missing, there = self.counts.get(Problem.MISSING, 0), self.written.rows
+        if there >= missing:
+            return f"The missing records are in {self.written.output}."
+        verb = "is" if there == 1 else "are"
+        return (
+            f"{there} of the {missing} missing records {verb} in {self.written.output}; Kafka no longer has the others."
+        )
+
     def check(self, manifest: Manifest) -> None:
         """Refuse a report that contradicts itself or the window's manifest, as a damaged one may.
 
@@ -126,12 +150,26 @@ class AuditReport:
         more = self.counts.get(Problem.DOUBLED, 0) + self.counts.get(Problem.FOREIGN, 0)
         if self.records is not None and not self.compacted and self.rows != self.records - late + more:
             yield f"{self.rows} rows don't come from {self.records} records by what it counts"
+        if self.is_complete and not self.unconfirmed and not all(each.is_alike for each in self.partitions):
+            yield "it finds nothing wrong, and the rows aren't the records"
 
     def __str__(self) -> str:
-        how = "compared with the log" if self.looked_at else "by its own counts and checksums"
         if self.is_complete:
-            return f"{self.table.name} is complete: {self.rows} rows, each record once ({how})"
+            words = f"{self.table.name} is complete: {self.rows} rows, each record once{self._beyond_log()}"
+            return f"{words} ({self._grounds()})"
         return f"{self.table.name} isn't complete: {problem_words(self.counts)}. {self._places()}".rstrip()
+
+    def _grounds(self) -> str:
+        """What a complete table was compared with."""
+        if self.looked_at:
+            return "compared with the log"
+        return "compared with the records counted in time" if self.counted else "by its own counts and checksums"
+
+    def _beyond_log(self) -> str:
+        """What of a complete table's rows no record of the log stands for, as a part of a sentence."""
+        if not self.unconfirmed:
+            return ""
+        return f", and of {number_of(self.unconfirmed, 'row')}, compaction may have removed the record"
 
     def _places(self) -> str:
         """The first places of each problem, as sentences."""

@@ -5,6 +5,7 @@ records.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, functions as F
 
-from airflow_kafka_offsets.errors import DataLossError, SparkFailedError
+from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, SparkFailedError
 from airflow_kafka_offsets.offsets.audits.cells import CellKey, Sums, read_together, sums_of, total
 from airflow_kafka_offsets.offsets.audits.findings import Finding, Known, Problem
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.audits.table_sums import AuditRequest, TableSums
     from airflow_kafka_offsets.spark.session.conf import RunConf
 
+log = logging.getLogger(__name__)
+
 KAFKA = "Comparing a table with Kafka's log"
 
 
@@ -51,6 +54,7 @@ class Found:
     :param findings: the first ranges of each problem in each partition.
     :param counts: amounts of all, by problem.
     :param looked_at: offsets that were read from Kafka.
+    :param counted: offsets at which the table was compared with a count of records.
     :param of_log: the sums of the log's records in the cells that were looked at, without those that it no longer has
         all of.
     :param source: what Kafka said about itself after the read; None when nothing was read.
@@ -59,6 +63,7 @@ class Found:
     findings: dict[int, list[Finding]] = field(default_factory=dict)
     counts: dict[int, dict[str, int]] = field(default_factory=dict)
     looked_at: Counter[int] = field(default_factory=Counter)
+    counted: Counter[int] = field(default_factory=Counter)
     written: dict[int, WrittenMissing] = field(default_factory=dict)
     of_log: dict[CellKey, Sums] = field(default_factory=dict)
     source: Source | None = None
@@ -91,6 +96,9 @@ class LogAudit:
         self._known: dict[Place, Known] = {}
         self.suspect: set[CellKey] = set()
         """The cells that the table's own sums don't show to be complete, as far as is known."""
+        self._outdated: set[str] = set()
+        """Topics whose records were counted, and that have become compacted since: what compaction takes isn't
+        missing."""
         self.found = Found()
 
     def compare(self, suspect: Iterable[CellKey]) -> None:
@@ -107,6 +115,7 @@ class LogAudit:
                 self.suspect |= more
                 self._look(sorted(more))
                 suspect = self._with_gaps(more)
+            self._look_again()
             self._name([key for key in sorted(self.suspect) if found.of_log.get(key) != own.get(key, Sums())])
         except DataLossError as error:
             raise SparkFailedError(
@@ -120,15 +129,16 @@ class LogAudit:
 
     def _look(self, suspect: Sequence[CellKey]) -> None:
         """Sum up the log's records in some cells. Where they were counted, Kafka isn't asked."""
-        cells, found, windows = self._table.cells.ranges, self.found, self._table.windows
+        cells, found = self._table.cells.ranges, self.found
         asked = []
         for key in suspect:
-            census = windows[key.window].census
-            if census is None or TopicPartition.of(key) not in census.runs:
+            counted = self._counted(key)
+            if counted is None:
                 asked.append(key)
                 continue
+            found.counted[key.window] += cells[key].span
             self._known[key[:3]] = Known(0, self._commits.get(TopicPartition.of(key)), compacted=False)
-            found.of_log[key] = sums_of(list(census.records_in(cells[key])), self._table.checksums[key.window])
+            found.of_log[key] = sums_of(counted, self._table.checksums[key.window])
         if not asked:
             return
         starts = self._ask([cells[key] for key in asked])
@@ -144,6 +154,33 @@ class LogAudit:
                 sums, _ = sums_by_cell(self._records(read), self._table.cells.size)
             whole_cells = (key for key, cut in there.items() if cut == cells[key])
             found.of_log |= {key: sums.get(key, Sums()) for key in whole_cells}
+
+    def _counted(self, key: CellKey) -> list[LogRange] | None:
+        """The records of a cell, as they were counted; None if they weren't, or the count is outdated."""
+        census = self._table.windows[key.window].census
+        if census is None or TopicPartition.of(key) not in census.runs or key.topic in self._outdated:
+            return None
+        return list(census.records_in(self._table.cells.ranges[key]))
+
+    def _look_again(self) -> None:
+        """Look at the log itself where the table differs from what was counted, if the topic is compacted by now.
+        Who can't be asked leaves the count as it is: there may be no Kafka any more."""
+        found, own = self.found, self._table.own
+        counted = [key for key in sorted(self.suspect) if self._counted(key) is not None]
+        differing = [key for key in counted if found.of_log[key] != own.get(key, Sums())]
+        if not differing:
+            return
+        try:
+            self._ask([self._table.cells.ranges[key] for key in differing])
+        except KafkaOffsetsError as error:
+            log.info("Whether topics that were counted are compacted by now can't be asked: %s", error)
+            return
+        self._outdated = self.compacted & {key.topic for key in differing}
+        again = [key for key in counted if key.topic in self._outdated]
+        for key in again:
+            found.counted[key.window] -= self._table.cells.ranges[key].span
+            del found.of_log[key]
+        self._look(again)
 
     def _with_gaps(self, looked_at: Collection[CellKey]) -> list[CellKey]:
         """All cells of the topics that have just been found to lack records at some offsets: they are written in
@@ -188,19 +225,14 @@ class LogAudit:
             )
         for place in sorted(self._places):
             if self._request.missing_to is not None and found.counts.get(place, {}).get(Problem.MISSING):
-                found.written[place] = self._write(
-                    differences, place, [table.cells.ranges[key] for key in differing if key.window == place]
-                )
+                cells = [table.cells.ranges[key] for key in differing if key.window == place]
+                if (written := self._write(differences, place, cells)).rows:
+                    found.written[place] = written
 
     def _differences(self, read: PinnedRead, differing: Collection[CellKey]) -> Differences:
         table, size = self._table, self._table.cells.size
         asked = [key for key in differing if key in self._left]
-        runs = [
-            (key.window, run)
-            for key in differing
-            if key not in self._left and (census := table.windows[key.window].census) is not None
-            for run in census.records_in(table.cells.ranges[key])
-        ]
+        runs = [(key.window, run) for key in differing for run in self._counted(key) or ()]
         rows = near(table.rows.where("`own`"), [table.cells.ranges[key] for key in differing])
         sides = [of_table(in_cells(rows, differing, size))]
         if any(self._left[key].span for key in asked):

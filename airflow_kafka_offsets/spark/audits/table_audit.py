@@ -89,6 +89,7 @@ def _report(table: TableSums, place: int, audit: LogAudit, request: AuditRequest
         findings=tuple(sorted(named)),
         partitions=tuple(_partitions(table, place, audit)),
         looked_at=found.looked_at[place],
+        counted=found.counted[place],
         compacted=tuple(sorted(audit.compacted.intersection(manifest.topics))),
         unconfirmed=counts.get(UNCONFIRMED, 0),
         source=found.source if found.looked_at[place] else None,
@@ -106,5 +107,5 @@ def _partitions(table: TableSums, place: int, audit: LogAudit) -> Iterator[Parti
         # A cell that isn't suspect has the sums of the log.
         of_log = [audit.found.of_log.get(key) if key in audit.suspect else table.own[key] for key in keys]
         records = total(of_log) if None not in of_log else None
-        rows = sum(sums[key].rows for sums in (table.own, table.others) for key in keys if key in sums)
-        yield PartitionCounts(*whole, rows, *((None, None) if records is None else records))
+        rows = total(sums.get(key) for sums in (table.own, table.others) for key in keys)
+        yield PartitionCounts(*whole, *rows, *((None, None) if records is None else records))

@@ -225,7 +225,7 @@ class TestSaysWhatTheCommandsSay:
             complete(manifest),
             counts={"missing": 2},
             findings=(Finding(Problem.MISSING, "t", 0, AT_T0 + 3, AT_T0 + 5, 2, T0, T0, "0" * 16),),
-            partitions=(PartitionCounts(*whole, OFFSETS - 2, OFFSETS, checksum),),
+            partitions=(PartitionCounts(*whole, OFFSETS - 2, 7, OFFSETS, checksum),),
             audited_ms=LATER_MS,
         )
         assert recorded(audited, report, dag_id="loads", run_id="r-1", task_id="audit") == report
