@@ -28,36 +28,42 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook as KafkaOffsetsHook
     from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline as KafkaPipeline
     from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable as AuditedTable
+    from airflow_kafka_offsets.operators.alerts import (
+        KafkaLagAlertOperator as KafkaLagAlertOperator,
+        KafkaRetentionWatchOperator as KafkaRetentionWatchOperator,
+    )
     from airflow_kafka_offsets.operators.audit_table import KafkaAuditTableOperator as KafkaAuditTableOperator
-    from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator as KafkaCommitOffsetsOperator
-    from airflow_kafka_offsets.operators.lag_alert import KafkaLagAlertOperator as KafkaLagAlertOperator
+    from airflow_kafka_offsets.operators.commits import (
+        KafkaCommitOffsetsOperator as KafkaCommitOffsetsOperator,
+        KafkaResetOffsetsOperator as KafkaResetOffsetsOperator,
+    )
     from airflow_kafka_offsets.operators.prepare_load import (
         KafkaPrepareLoadOperator as KafkaPrepareLoadOperator,
         SparkCluster as SparkCluster,
     )
-    from airflow_kafka_offsets.operators.reset_offsets import KafkaResetOffsetsOperator as KafkaResetOffsetsOperator
-    from airflow_kafka_offsets.operators.resolve_increment import (
+    from airflow_kafka_offsets.operators.resolve import (
+        KafkaOffsetSnapshotOperator as KafkaOffsetSnapshotOperator,
         KafkaResolveIncrementOperator as KafkaResolveIncrementOperator,
-    )
-    from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator as KafkaResolveWindowOperator
-    from airflow_kafka_offsets.operators.retention_watch import (
-        KafkaRetentionWatchOperator as KafkaRetentionWatchOperator,
-    )
-    from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator as KafkaOffsetSnapshotOperator
-    from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator as KafkaSparkSubmitOperator
-    from airflow_kafka_offsets.operators.unpublished_windows import (
+        KafkaResolveWindowOperator as KafkaResolveWindowOperator,
         KafkaUnpublishedWindowsOperator as KafkaUnpublishedWindowsOperator,
     )
+    from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator as KafkaSparkSubmitOperator
     from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator as KafkaVerifyWindowOperator
-    from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor as KafkaGroupLagSensor
-    from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor as KafkaNewDataSensor
-    from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor as KafkaOffsetsReachedSensor
-    from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor as KafkaWindowCompleteSensor
+    from airflow_kafka_offsets.sensors.group_sensors import (
+        KafkaGroupLagSensor as KafkaGroupLagSensor,
+        KafkaOffsetsReachedSensor as KafkaOffsetsReachedSensor,
+    )
+    from airflow_kafka_offsets.sensors.pipeline_sensors import (
+        KafkaNewDataSensor as KafkaNewDataSensor,
+        KafkaWindowCompleteSensor as KafkaWindowCompleteSensor,
+    )
     from airflow_kafka_offsets.spark.table_load import TableLoad as TableLoad
     from airflow_kafka_offsets.spark.values.formats import ValueFormat as ValueFormat
-    from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION as LOAD_APPLICATION
-    from airflow_kafka_offsets.task_groups.increment_load import kafka_increment_load as kafka_increment_load
-    from airflow_kafka_offsets.task_groups.window_load import kafka_window_load as kafka_window_load
+    from airflow_kafka_offsets.submission.application import LOAD_APPLICATION as LOAD_APPLICATION
+    from airflow_kafka_offsets.task_groups import (
+        kafka_increment_load as kafka_increment_load,
+        kafka_window_load as kafka_window_load,
+    )
     from airflow_kafka_offsets.triggers.watchers import (
         KafkaLagZeroTrigger as KafkaLagZeroTrigger,
         KafkaNewDataTrigger as KafkaNewDataTrigger,

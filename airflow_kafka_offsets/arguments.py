@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from airflow_kafka_offsets.errors import ConfigurationError
 
@@ -19,6 +19,18 @@ LONGEST_NAME = 2**15 - 1
 _LONGEST_DURATION = timedelta(days=36_525)
 _SHOWN = 100
 _FLAGS = {True: ("true", "yes", "1"), False: ("false", "no", "0", "none", "")}
+
+
+DataLossPolicy: TypeAlias = Literal["fail", "load_rest"]
+"""``on_data_loss``: Kafka no longer has records of the window. ``load_rest`` loads the others, and records the loss."""
+FuturePolicy: TypeAlias = Literal["fail", "warn"]
+"""``on_future_record``: a boundary is at a record from the future, so that windows up to its time will be empty."""
+HolePolicy: TypeAlias = Literal["fail", "warn"]
+"""``on_hole``: offsets before the window are in no published window, and nobody loads them."""
+IncompletePolicy: TypeAlias = Literal["fail", "warn"]
+"""``on_incomplete``: an audited table isn't complete."""
+UnknownPolicy: TypeAlias = Literal["fail", "warn"]
+"""``on_unknown``: it can't be told when retention deletes records that aren't loaded."""
 
 
 T = TypeVar("T")

@@ -169,7 +169,7 @@ class DataLossError(WindowError):
 
 class LogTruncatedError(WindowError):
     """A log was truncated below pinned or committed offsets (unclean leader election), even if it has grown past them
-    again; or it ends before a pinned range does, for example because an open transaction holds back its end."""
+    again. Or it ends before a pinned range does, for example because an open transaction holds back its end."""
 
 
 class TopicChangedError(WindowError):
@@ -199,7 +199,7 @@ class UndecodableError(WindowError):
 
 
 class UnprovenError(WindowError):
-    """What was read or written differs from what the manifest says."""
+    """What was read or written differs from the manifest."""
 
 
 class CountedTwiceError(UnprovenError):

@@ -8,31 +8,24 @@ _NAME = "Kafka Offsets"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """What Airflow's provider manager discovers: connection type, classes, settings and commands."""
+    """What Airflow's provider manager discovers: connection type, classes and settings."""
     return {
         "package-name": "airflow-kafka-offsets",
         "name": _NAME,
         "description": "Exact Kafka offset windows: list offsets, wait on lag, run Spark on pinned ranges with proof.",
         "integrations": [{"integration-name": _NAME, "tags": ["service"]}],
         "hooks": [_modules("hooks.kafka_offsets")],
-        "sensors": [
-            _modules("sensors.group_lag", "sensors.offsets_reached", "sensors.window_complete", "sensors.new_data")
-        ],
-        "triggers": [_modules("triggers.wait", "triggers.watchers", "triggers.driver_ended", "triggers.window_loaded")],
+        "sensors": [_modules("sensors.group_sensors", "sensors.pipeline_sensors")],
+        "triggers": [_modules("triggers.wait", "triggers.watchers", "triggers.ledger_looks")],
         "operators": [
             _modules(
-                "operators.snapshot",
-                "operators.resolve_window",
-                "operators.resolve_increment",
+                "operators.resolve",
                 "operators.spark_submit",
                 "operators.prepare_load",
                 "operators.verify_window",
-                "operators.unpublished_windows",
-                "operators.commit_offsets",
-                "operators.reset_offsets",
-                "operators.retention_watch",
-                "operators.lag_alert",
                 "operators.audit_table",
+                "operators.commits",
+                "operators.alerts",
             )
         ],
         "extra-links": [
@@ -41,7 +34,6 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "connection-types": [_CONNECTION_TYPE],
         "config": _CONFIG,
-        "cli": ["airflow_kafka_offsets.cli.main.get_cli_commands"],
     }
 
 

@@ -9,14 +9,13 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_kafka_offsets.arguments import as_name, as_names, as_topics, constant
+from airflow_kafka_offsets.arguments import FuturePolicy, as_name, as_names, as_topics, constant
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.hooks.ledger import existing_ledger, ledger_of, ledger_root
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import check_pipeline_name
-from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy
 from airflow_kafka_offsets.pipelines.resolver import Resolver
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets import TableLoad, kafka_increment_load
+from airflow_kafka_offsets import TableLoad, ValueFormat, kafka_increment_load
 
 with DAG(
     dag_id="incremental",
@@ -21,5 +21,9 @@ with DAG(
         pipeline="flights_increments",
         topics="flights",
         min_records=100,
-        application=TableLoad("{{ var.value.flights_output }}_increments"),
+        application=TableLoad(
+            "{{ var.value.flights_output }}_increments",
+            value_format=ValueFormat("json", "carrier STRING, dest STRING"),
+            flatten=True,
+        ),
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from airflow_kafka_offsets.lineage.page_address import PREFIX
+from airflow_kafka_offsets.lineage import PREFIX
 from dev import ROOT
 from dev.airflow_services import START_DEADLINE_S, AirflowServices
 

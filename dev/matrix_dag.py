@@ -7,7 +7,7 @@ import os
 from airflow.sdk import DAG
 
 from airflow_kafka_offsets import TableLoad
-from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
+from airflow_kafka_offsets.task_groups import kafka_window_load
 
 JARS = os.environ.get("MATRIX_JARS")
 """The Kafka connector's jars, if Spark doesn't pass packages on to executors."""

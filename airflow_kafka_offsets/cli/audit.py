@@ -15,16 +15,14 @@ from airflow_kafka_offsets.cli.connections import java_settings, kafka_client, s
 from airflow_kafka_offsets.cli.instants import instant
 from airflow_kafka_offsets.cli.ledger import named_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
-from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import ConfigurationError, FailedWindow, LedgerError, WindowsFailedError, number_of
 from airflow_kafka_offsets.ledger.audits import failure_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
-from airflow_kafka_offsets.offsets.audits.findings import Finding, problem_words
-from airflow_kafka_offsets.offsets.audits.report import AuditReport
+from airflow_kafka_offsets.offsets.audits.report import AuditReport, Finding, problem_words
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.proof.reading import whole_windows
 from airflow_kafka_offsets.offsets.proof.run_result import RUN
+from airflow_kafka_offsets.offsets.windows.ledger_names import whole_windows
 from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.pipelines.audits import record
 from airflow_kafka_offsets.spark.session.conf import SECRETS_VARIABLE, secrets_text
@@ -138,12 +136,12 @@ def _left(windows: Sequence[Wanted], args: Any) -> Mapping[Wanted, AuditReport |
     if not RUN.fullmatch(args.run):
         raise ConfigurationError(f"--run is 8 hex digits, not {args.run!r}.")
     found = record(lambda: kafka_client(args), windows, args.run, _who())
-    return {each: found.get(each) or _not_left(each, args.run) for each in windows}
 
+    def not_left(wanted: Wanted) -> Exception:
+        note, what = failure_of(wanted.ledger, wanted.name, args.run), f"no report of window {wanted.name}"
+        return LedgerError(f"Audit {args.run} has left {what}.") if note is None else note.as_error()
 
-def _not_left(wanted: Wanted, run: str) -> Exception:
-    note = failure_of(wanted.ledger, wanted.name, run)
-    return LedgerError(f"Audit {run} has left no report of window {wanted.name}.") if note is None else note.as_error()
+    return {each: found.get(each) or not_left(each) for each in windows}
 
 
 def _audited(windows: Sequence[Wanted], table: AuditedTable, args: Any) -> Mapping[Wanted, AuditReport | Exception]:
@@ -155,7 +153,8 @@ def _audited(windows: Sequence[Wanted], table: AuditedTable, args: Any) -> Mappi
     printed: deque[str] = deque(maxlen=_LAST_LINES)
     with submission.command(program, kafka.plain, args.packages, shlex.split(args.spark_args or "")) as words:
         try:
-            code = _run(words, _environment(program, kafka), printed, shows=args.verbose)
+            secret = {SECRETS_VARIABLE: secrets_text(kafka.secret)} if kafka.secret else {}
+            code = _run(words, {**program.environment, **secret}, printed, shows=args.verbose)
         except OSError as error:
             program.explain(error, printed, None)
             raise LedgerError(f"{args.spark_submit} can't be run: {error}.") from error
@@ -176,11 +175,6 @@ def _run(words: Iterable[str], environment: dict[str, str], printed: deque[str],
             if shows:
                 sys.stderr.write(line)
         return process.wait()
-
-
-def _environment(program: SparkProgram, kafka: JavaSettings) -> dict[str, str]:
-    secret = {SECRETS_VARIABLE: secrets_text(kafka.secret)} if kafka.secret else {}
-    return {**program.environment, **secret}
 
 
 def _who() -> dict[str, Any]:

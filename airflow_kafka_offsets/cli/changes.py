@@ -14,20 +14,20 @@ from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
 from airflow_kafka_offsets.cli.instants import instant
 from airflow_kafka_offsets.cli.ledger import named_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, number_of, shorten
+from airflow_kafka_offsets.cli.values import refuse_beside
+from airflow_kafka_offsets.errors import ConfigurationError, number_of, shorten
 from airflow_kafka_offsets.ledger import corrections, file_lists, load_decisions
-from airflow_kafka_offsets.ledger.attempt_files import RUN
-from airflow_kafka_offsets.ledger.decisions import Entries
-from airflow_kafka_offsets.ledger.fold import Commit, fold
+from airflow_kafka_offsets.ledger.entries import Entries
 from airflow_kafka_offsets.ledger.holes import ended_windows
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import State, Window
+from airflow_kafka_offsets.ledger.state import Commit, State, Window, fold
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.proof.run_result import RUN
 from airflow_kafka_offsets.pipelines.attempts import outnumber, unloadable
-from airflow_kafka_offsets.pipelines.restarts import restart_found
-from airflow_kafka_offsets.runs.clearing import told_runs
+from airflow_kafka_offsets.pipelines.log_changes import restart_found
+from airflow_kafka_offsets.runs.around import told_runs
 
 _CHANGED = (
     Column("what", unless=("window",)),
@@ -57,6 +57,7 @@ def reload_windows(args: Any) -> int:
     windows = named_windows(ledger, args.windows, args.at)
     over = None if args.over is None else _over(args, windows)
     if args.take_back:
+        refuse_beside(args, "--take-back", "--over")
         kept = "Their published rows satisfy loads again. Clear their verify tasks to have that checked."
         return _change(ledger, args, partial(load_decisions.take_back, windows=windows), lambda *_: kept)
     for gone in unloadable(ledger, lambda: kafka_client(args), windows, None, args.on_data_loss).values():
@@ -89,16 +90,15 @@ def _over(args: Any, windows: Sequence[str]) -> tuple[int, str]:
 def void_windows(args: Any) -> int:
     """Take windows away, and print one row for each."""
     ledger = stored_ledger(args)
-    decide = partial(corrections.void, windows=named_windows(ledger, args.windows, args.at))
-    return _change(ledger, args, partial(decide, force=args.force), _left_over, partial(decide, force=True))
+    windows = named_windows(ledger, args.windows, args.at)
+    return _change(ledger, args, partial(corrections.void, windows=windows, force=args.force), _left_over)
 
 
 @command
 def rewind(args: Any) -> int:
     """Take everything away after an instant, and print one row for each window and snapshot."""
-    decide = partial(corrections.rewind, to_ms=instant(args.to))
-    change = partial(decide, force=args.force)
-    return _change(stored_ledger(args), args, change, _left_over, partial(decide, force=True))
+    decide = partial(corrections.rewind, to_ms=instant(args.to), force=args.force)
+    return _change(stored_ledger(args), args, decide, _left_over)
 
 
 def _left_over(before: State, after: State) -> str:
@@ -116,26 +116,28 @@ def _left_over(before: State, after: State) -> str:
     return f"These rows are in no window any more, delete them yourself: {shorten(named)}."
 
 
-def _change(ledger: Ledger, args: Any, decide: Decide, then: Then, forced: Decide | None = None) -> int:
+def _change(ledger: Ledger, args: Any, decide: Decide, then: Then) -> int:
     """Commit what is decided, unless this is a dry run, and print what it changes.
 
     :param then: what follows from it for the user.
-    :param forced: the decision with ``--force``, which a dry run shows also if it is refused without.
     """
-    before, after, number = _changed(ledger, decide, forced if args.dry_run else None, dry=args.dry_run)
-    print_rows(list(_rows(before, after)), args, _CHANGED)
-    if args.dry_run:
-        return _tell_dry_run(before, decide)
-    print_remark(f"Commit {number}. {then(before, after)}" if number else "Nothing had to be changed.")
+    before, after, number = _changed(ledger, decide, dry=args.dry_run)
+    rows = list(_rows(before, after))
+    print_rows(rows, args, _CHANGED)
+    if number:
+        print_remark(f"Commit {number}. {then(before, after)}")
+    elif not rows:
+        print_remark("Nothing had to be changed.")
+    else:
+        print_remark("Nothing was changed: leave out --dry-run to do this.")
     return 0
 
 
-def _changed(ledger: Ledger, decide: Decide, forced: Decide | None, *, dry: bool) -> tuple[State, State, int]:
+def _changed(ledger: Ledger, decide: Decide, *, dry: bool) -> tuple[State, State, int]:
     """The state before and after, and the commit's number; 0 without one."""
     if dry:
-        before, entries = ledger.state, (forced or decide)(ledger.state)
-        commit = Commit(before.number + 1, entries)
-        return before, fold(before, [commit] if entries else []), 0
+        before, entries = ledger.state, decide(ledger.state)
+        return before, fold(before, [Commit(before.number + 1, entries)]) if entries else before, 0
     seen = [ledger.state]
 
     def decide_on(state: State) -> Entries:
@@ -146,18 +148,6 @@ def _changed(ledger: Ledger, decide: Decide, forced: Decide | None, *, dry: bool
     gone = seen[-1].windows.keys() - ledger.state.windows.keys()
     in_parallel(lambda name: file_lists.correct(ledger, name), gone)  # or verification does it
     return seen[-1], ledger.state, number
-
-
-def _tell_dry_run(state: State, decide: Decide) -> int:
-    """Say whether the command would be refused."""
-    try:
-        entries = decide(state)
-    except KafkaOffsetsError as error:
-        print_remark(f"Nothing was changed, and it would be refused: {error}")
-        return 1
-    way = "leave out --dry-run to do this" if entries else "there is nothing to do"
-    print_remark(f"Nothing was changed: {way}.")
-    return 0
 
 
 def _rows(before: State, after: State) -> Iterator[Row]:
@@ -202,7 +192,7 @@ def restart(args: Any) -> int:
     with kafka_client(args) as client:
         wish = restart_found(client, ledger)
     decide = partial(corrections.restart, wish=wish, contents=ledger.contents)
-    _, ledger.state, number = _changed(ledger, decide, None, dry=args.dry_run)
+    _, ledger.state, number = _changed(ledger, decide, dry=args.dry_run)
     begun = ledger.state.restarts[-1]
     print_rows([each._asdict() | {"offsets": each.span} for each in begun.unloaded], args, _LEFT)
     done = f"Commit {number}: these topics begin" if number else "Nothing was changed. These topics would begin"

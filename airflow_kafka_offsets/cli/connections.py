@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_offsets.cli import values
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
 from airflow_kafka_offsets.hooks.ledger import existing_ledger, is_local, ledger_of, ledger_root, pipelines
-from airflow_kafka_offsets.ledger.store_errors import first_line, is_from_store
+from airflow_kafka_offsets.ledger.storage import first_line, is_from_store
 
 if TYPE_CHECKING:
     from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
@@ -99,7 +99,7 @@ def _hook(args: Any) -> KafkaOffsetsHook:
 def _client(config: dict[str, Any]) -> OffsetsClient:
     given = os.environ.get(_TIMEOUT) or "30"  # the setting's default
     try:
-        timeout_s = values.positive(given)
+        timeout_s = values.number(given, 1)
     except ArgumentTypeError:
         why = "which isn't a whole number of seconds above 0"
         raise ConfigurationError(f"{_TIMEOUT} is {given!r}, {why}.") from None

@@ -1,31 +1,35 @@
-"""``kafka-offsets ledger list``, ``verify`` and ``files``: what a pipeline's ledger says about all of its windows."""
+"""What a pipeline's ledger says: ``kafka-offsets ledger list``, ``verify`` and ``files`` of all of its windows;
+``show`` of one, with its attempts and ranges; and ``find`` of a record. They say what the page says."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from airflow_kafka_offsets.cli.connections import new_ledger, pipelines_in, stored_ledger
 from airflow_kafka_offsets.cli.instants import instant
-from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows
+from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, print_rows
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerError, number_of
 from airflow_kafka_offsets.hooks.ledger import ledger_root
 from airflow_kafka_offsets.ledger import file_lists
 from airflow_kafka_offsets.ledger.audits import audit_words
+from airflow_kafka_offsets.ledger.counted import WindowStatus, statuses
 from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import manifest_file
+from airflow_kafka_offsets.ledger.find import OffsetPlace
 from airflow_kafka_offsets.ledger.holes import Hole, holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel, uri_for_spark
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.page.lateness import late_ms
 from airflow_kafka_offsets.page.overview import overview
-from airflow_kafka_offsets.runs.around import filled_by
+from airflow_kafka_offsets.page.windows import WHO, record, window_panel
+from airflow_kafka_offsets.runs.around import filled_by, told_runs
 
 _WINDOWS = (
     *(Column("window"), Column("state"), Column("offsets"), Column("rows"), Column("lost", unless=(0, None))),
@@ -47,6 +51,47 @@ _PIPELINES = (
 _AGAIN = "to be loaded again; its published rows count until then"
 _CLAIMS = (Column("claim"), Column("window", unless=(None,)), Column("holds", "in order"), Column("found", folds=True))
 _FILES = (Column("window"), Column("file", folds=True))
+_WINDOW = (
+    *(Column("window"), Column("state"), Column("offsets"), Column("manifest"), Column("sha256")),
+    Column("running_ms", "running for", unless=(None,), as_text=lambda ms: duration_text(ms / 1000)),
+    *(Column("increment_of", "increment of", unless=(None,)), Column("reloaded", "reloaded by commit", unless=(None,))),
+    *(Column("published_at", "published", unless=(None,)), Column("verdict", unless=(None,))),
+)
+_ATTEMPTS = (
+    *(Column("attempt"), Column("run", unless=(None,)), Column("published", unless=(False,))),
+    *(Column("lost", unless=(0,)), Column("written", "rows", unless=(None,))),
+    *(Column("application_id", "application", folds=True, unless=(None,), spare=True), Column("who", folds=True)),
+    Column("found", folds=True, unless=(None,)),
+)
+_OUTPUTS = (*(Column("name", unless=("",)), Column("sink"), Column("rows"), Column("output", folds=True)),)
+_LOST = (
+    *(Column("attempt"), Column("topic", folds=True), Column("partition", "part")),
+    *(Column("start_offset", "lost_from"), Column("offsets", "lost")),
+)
+_RANGES = (
+    *(Column("topic", folds=True), Column("partition", "part"), Column("start_offset", "start")),
+    *(Column("end_offset", "end"), Column("offsets")),
+    *(Column("start_evidence", "start is"), Column("end_evidence", "end is")),
+)
+_AUDITS = (
+    *(Column("table", folds=True), Column("found", folds=True), Column("rows"), Column("records")),
+    *(Column("audited_ms", "audited", as_text=iso_instant), Column("who", folds=True)),
+    Column("report", folds=True, spare=True),
+)
+_PARTS = {"attempts": _ATTEMPTS, "losses": _LOST, "outputs": _OUTPUTS, "audits": _AUDITS, "ranges": _RANGES}
+_PLACES = (
+    *(Column("topic", folds=True), Column("partition"), Column("offset"), Column("found", folds=True)),
+    *(Column("why", folds=True, unless=(None,)), Column("window", unless=(None,))),
+    *(Column("attempt", unless=(None,)), Column("run", unless=(None,))),
+    *(Column("output", folds=True, unless=(None,)), Column("audits", folds=True, unless=(None,))),
+    *(Column(name, folds=True, unless=(None,)) for name in ("dag_id", "run_id", "task_id", "by_hand")),
+)
+_FOUND = {
+    OffsetPlace.LOST: "lost: Kafka no longer had it when the window was loaded",
+    OffsetPlace.BEFORE: "before the first window ({later})",
+    OffsetPlace.AFTER: "after the last window ({earlier})",
+    OffsetPlace.HOLE: "in no window: it is in the hole between {earlier} and {later}",
+}
 
 
 @command
@@ -202,3 +247,97 @@ def _window_at(ledger: Ledger, at_ms: int) -> str:
 
 def _list_of(ledger: Ledger) -> str:
     return f"kafka-offsets ledger list {ledger.pipeline} shows the windows that it has."
+
+
+@command
+def show_window(args: Any) -> int:
+    """Print a window, its attempts, what they lost, its outputs and its ranges."""
+    ledger = stored_ledger(args)
+    newest = ledger.state.last_window
+    if newest is None:
+        raise ConfigurationError(f"{ledger.uri} has no window yet.")
+    window = ledger.window(newest.name if args.window is None and args.at is None else named_window(ledger, args))
+    panel = window_panel(ledger, window, messages=True)
+    print_record(panel if args.output == "json" else _in_tables(panel), args, _WINDOW, _PARTS)
+    if panel["state"] is WindowStatus.FAILED:
+        for line in told_runs([window]):
+            print_remark(line)
+    return 0
+
+
+def _in_tables(panel: Row) -> Row:
+    """The window with its parts as the rows of tables."""
+    published = panel["publication"] or {"published_at": None, "verdict": None, "outputs": []}
+    return panel | {
+        **{name: published[name] for name in ("published_at", "verdict", "outputs")},
+        "attempts": [*_attempt_rows(panel), *_refusal_rows(panel)],
+        "losses": [{"attempt": each["attempt"], **lost} for each in panel["attempts"] for lost in each["losses"]],
+        "audits": [each | {"found": each["found"] or "complete", "who": _who_words(each)} for each in panel["audits"]],
+    }
+
+
+def _attempt_rows(panel: Row) -> Iterator[Row]:
+    """A row for each driver of an attempt; one for an attempt of which none has said anything."""
+    published = panel["publication"] or {}
+    for attempt in panel["attempts"]:
+        failure = attempt["failure"] and _failure_words(attempt["failure"])
+        for run in attempt["runs"] or [{"run": None}]:
+            found = {"written": None, "application_id": None, "verdict": None, "problem": None} | run
+            yield {
+                **{name: found[name] for name in ("run", "written", "application_id")},
+                **{name: attempt[name] for name in ("attempt", "lost")},
+                "published": run["run"] is not None
+                and (published.get("attempt"), published.get("run")) == (attempt["attempt"], run["run"]),
+                "who": _who_words(attempt),
+                "found": found["verdict"] or failure or found["problem"],
+            }
+
+
+def _refusal_rows(panel: Row) -> Iterator[Row]:
+    """The row of a load that was refused before an attempt began."""
+    refusal = panel["refusal"]
+    if refusal is not None:
+        unknown = dict.fromkeys(("attempt", "run", "written", "application_id"))
+        who, found = _who_words(refusal), f"refused. {_failure_words(refusal['failure'])}"
+        yield unknown | {"lost": 0, "published": False, "who": who, "found": found}
+
+
+def _failure_words(failure: Mapping[str, Any]) -> str:
+    return f"{failure['error']}: {failure['message']}"
+
+
+def _who_words(made: Mapping[str, Any]) -> str:
+    """Who made an attempt or an audit, without what isn't set."""
+    return ", ".join(f"{name} {made[name]}" for name in WHO if made[name] is not None)
+
+
+@command
+def find_record(args: Any) -> int:
+    """Print where the record is: one row, or one for each log that its topic has had, if it had the offset."""
+    ledger = stored_ledger(args)
+    places = record(ledger, args.topic, args.partition, args.offset)
+    if not places:
+        raise ConfigurationError(
+            f"No window of pipeline {ledger.pipeline} has {TopicPartition(args.topic, args.partition)}: its windows "
+            "have other topics, or fewer partitions. kafka-offsets ledger show "
+            f"{ledger.pipeline} names those of the newest one."
+        )
+    rows = [_place_row(args, place) for place in places]
+    if len(rows) == 1:
+        print_record(rows[0], args, _PLACES)
+    else:
+        print_rows(rows, args, _PLACES)
+    return 0 if any(place["window"] is not None for place in places) else 1
+
+
+def _place_row(args: Any, place: Row) -> Row:
+    words = "published" if place["run"] is not None else f"not published: {place['state']}"
+    failure = place["failure"]
+    return {
+        "topic": args.topic,
+        "partition": args.partition,
+        "offset": args.offset,
+        "found": _FOUND.get(place["where"], words).format_map(place),
+        "why": failure and f"{failure['why']} ({failure['error']}). {failure['helps']}.",
+        **place,
+    }

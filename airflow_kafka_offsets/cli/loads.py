@@ -9,15 +9,15 @@ import json
 import shlex
 import sys
 from contextlib import nullcontext
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from airflow_kafka_offsets.arguments import as_topics
 from airflow_kafka_offsets.cli.connections import java_settings, kafka_client, new_ledger, stored_ledger
 from airflow_kafka_offsets.cli.instants import instant
 from airflow_kafka_offsets.cli.ledger import named_window
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, print_rows
+from airflow_kafka_offsets.cli.values import refuse_beside
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, LedgerError, shorten
 from airflow_kafka_offsets.ledger.counted import Counted, counted, left_to_publish
 from airflow_kafka_offsets.ledger.entries import Attempted, Published
@@ -30,10 +30,9 @@ from airflow_kafka_offsets.offsets.windows.boundaries import refuse_future
 from airflow_kafka_offsets.pipelines import attempts, loads
 from airflow_kafka_offsets.pipelines.loads import returned
 from airflow_kafka_offsets.pipelines.resolver import ResolvedWindow, Resolver
-from airflow_kafka_offsets.runs.interval import RunInterval
-from airflow_kafka_offsets.runs.schedule import ticks
+from airflow_kafka_offsets.runs.interval import RunInterval, pieces_of
 from airflow_kafka_offsets.spark.session import conf as driver_conf
-from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION, BUNDLE_NAME, LOAD_APPLICATION, bundle
+from airflow_kafka_offsets.submission.application import AUDIT_APPLICATION, BUNDLE_NAME, LOAD_APPLICATION, bundle
 
 _RESOLVED = (Column("window"), Column("offsets"), Column("remark", folds=True, unless=(None,)))
 _BEGUN = (Column("window"), Column("attempt"), Column("offsets"), Column("lost"), Column("published", unless=(None,)))
@@ -45,16 +44,17 @@ _FILES = (Column("file", folds=True), Column("used_as"), Column("bytes"), Column
 
 @command
 def resolve_windows(args: Any) -> int:
-    """Pin the windows of a schedule from a start to an end, and print one row per window. Either all are pinned, or
-    none."""
+    """Pin the windows from a start to an end, and print one row per window. Either all are pinned, or none."""
     interval = RunInterval(instant(args.start), instant(args.end))
-    refuse_future(interval.end_ms, now_ms(), "Give a past tick as --end.")
-    instants = ticks(args.cron, args.timezone, interval.start_ms, interval.end_ms)
+    refuse_future(interval.end_ms, now_ms(), "Give a past time as --end.")
+    windows = [(interval.start_ms, interval.end_ms)]
+    if args.split is not None:
+        windows = pieces_of(interval, args.split, args.timezone, whole=True)
     topics = as_topics(args.topics, args.topic_pattern)
     ledger = new_ledger(args.ledger, args.pipeline)
     with kafka_client(args) as client:
         resolver = Resolver(client, ledger, topics, IsolationLevel.of(args.isolation), args.on_future_record)
-        resolved = resolver.windows(list(pairwise(instants)))
+        resolved = resolver.windows(windows)
     print_rows([_resolved_row(each) for each in resolved], args, _RESOLVED)
     return 0
 
@@ -135,14 +135,15 @@ def publish_window(args: Any) -> int:
     """Publish a window, and print the publication that counts."""
     ledger = stored_ledger(args)
     window = ledger.window(named_window(ledger, args))
-    if window.loaded is not None and args.attempt is None and args.result is None:
+    if window.loaded is not None and args.result is None:
         print_record(_published_row(window, window.loaded, None), args, _PUBLISHED)
         return 0
     with kafka_client(args) as client:
         if args.result is not None:
+            refuse_beside(args, "--result", "--attempt")
             to_publish = loads.take_over(client, ledger, window, _read(args.result))
         else:
-            to_publish = _counted(ledger, window, args.attempt)
+            to_publish = left_to_publish(ledger, window) or _nothing_to_publish(ledger, window)
         found = returned(loads.publish_each(lambda: nullcontext(client), {window.name: to_publish})[window.name])
     print_record(_published_row(window, found, to_publish), args, _PUBLISHED)
     return 0
@@ -160,48 +161,16 @@ def _published_row(window: Window, found: Published, counted: Counted | None) ->
     }
 
 
-def _counted(ledger: Ledger, window: Window, number: int | None) -> Counted:
-    """The result to publish: of the named attempt, or the proved one that a retry would publish."""
-    if number is None:
-        left = left_to_publish(ledger, window)
-        if left is None:
-            raise _nothing_to_publish(ledger, window)
-        return left
-    found = counted(ledger, window, number) if window.attempt(number) is not None else []
-    if not found:
-        raise ConfigurationError(
-            f"Attempt {number} at window {window.name} has no result. Attempts with a result: "
-            f"{shorten(_with_result(ledger, window))}."
-        )
-    return next((each for each in found if each.verdict.proved), found[-1])
-
-
-def _nothing_to_publish(ledger: Ledger, window: Window) -> LedgerError:
-    numbers = _with_result(ledger, window)
+def _nothing_to_publish(ledger: Ledger, window: Window) -> NoReturn:
+    numbers = [str(each.number) for each in window.attempts if counted(ledger, window, each.number)]
     if not numbers:
-        return LedgerError(
+        raise LedgerError(
             f"Nothing has loaded window {window.name} yet: no attempt has counted it. Run its load first."
         )
-    ended = [str(each.number) for each in window.open_attempts if _is_proved_and_ended(ledger, window, each.number)]
-    if ended:
-        return LedgerError(
-            f"The application of window {window.name} failed after it had counted (attempt {shorten(ended)}): the "
-            "rows are proved, but it may not have done all that it was to do. Load the window again; or, if you know "
-            "that nothing is missing, name the attempt with --attempt."
-        )
-    return LedgerError(
+    raise LedgerError(
         f"None of the attempts at window {window.name} that have counted ({shorten(numbers)}) is proved and may be "
-        "published. Load it again, or name an attempt with --attempt to see what it lacks."
+        "published; of one whose application failed after that, not all may be done. Load the window again."
     )
-
-
-def _is_proved_and_ended(ledger: Ledger, window: Window, number: int) -> bool:
-    proved = any(each.verdict.proved for each in counted(ledger, window, number))
-    return proved and ledger.attempt(window.name, number).has_ended
-
-
-def _with_result(ledger: Ledger, window: Window) -> list[str]:
-    return [str(each.number) for each in window.attempts if counted(ledger, window, each.number)]
 
 
 def _read(place: str) -> RunResult:

@@ -1,4 +1,4 @@
-"""``kafka-offsets list`` and ``lag``: partition leaders' answers to ListOffsets, and the lag of consumer groups."""
+"""``kafka-offsets list``, ``lag`` and ``reset``: leaders' answers to ListOffsets, the lag of groups, and moving one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from airflow_kafka_offsets.cli.connections import kafka_client
+from airflow_kafka_offsets.cli.connections import kafka_client, stored_ledger
 from airflow_kafka_offsets.cli.instants import place
+from airflow_kafka_offsets.cli.ledger import named_windows
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_remark, print_rows, row_of
+from airflow_kafka_offsets.cli.values import refuse_beside
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.conditions.left_to_read import Behind, age_of
 from airflow_kafka_offsets.errors import ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset
-from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition, RecordAges
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag, LagStatus, PartitionLag
+from airflow_kafka_offsets.offsets.answers.records import RecordAges
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
+from airflow_kafka_offsets.offsets.lag import GroupLag, LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
+from airflow_kafka_offsets.pipelines.resetter import ResetPlan, ResetStep, Resetter, Target, members_of
 
 _TOPIC = Column("topic", folds=True)
 _PARTITION = Column("partition", "part")
@@ -37,10 +42,13 @@ _SUM_COLUMNS = (
     Column("unknown", unless=(0,)),
     _AGE,
 )
+_RESET_COLUMNS = (
+    *(_TOPIC, _PARTITION, Column("committed_offset", "committed"), Column("new_offset", "new")),
+    *(Column("moves_by", "by"), Column("remark", folds=True, unless=(None,)), _ERROR),
+)
 
-Ages = dict[tuple[str, str, int], float | None]
-"""Seconds by group, topic and partition; 0 if nothing is left to read. None if nobody knows: the lag is unknown,
-records were deleted before they were read, or the first one can't be read or has no timestamp of the past."""
+Ages = dict[tuple[str, str, int], RecordAges]
+"""How old the first unread record is, by group, topic and partition, where the lag is known."""
 
 
 @command
@@ -101,6 +109,7 @@ def measure_lag(args: Any) -> int:
     for lag in lags:
         if lag.remark:
             print_remark(f"group {lag.group}: {lag.remark}")
+    _say_unknown(ages)
     rows, columns = [row for lag in lags for row in _lag_rows(lag, ages)], _lag_columns(level)
     if args.by != "partition":
         rows, columns = _summed(rows, by_topic=args.by == "topic"), _SUM_COLUMNS
@@ -133,7 +142,7 @@ def _lags(client: OffsetsClient, args: Any, level: IsolationLevel) -> list[Group
     if args.zookeeper:
         return _zookeeper_lags(client, args, level)
     groups = client.all_groups() if args.all_groups else args.groups
-    return list(client.group_lags(groups, topics=args.topics, isolation_level=level, both_ends=True))
+    return list(client.group_lags(groups, topics=args.topics, isolation_level=level))
 
 
 def _zookeeper_lags(client: OffsetsClient, args: Any, level: IsolationLevel) -> list[GroupLag]:
@@ -165,7 +174,7 @@ def _lag_rows(lag: GroupLag, ages: Ages) -> Iterator[Row]:
         error = None if lag.error is None else str(lag.error)
         yield group | dict.fromkeys((*_MEASURED, "age_s")) | {"status": str(_status(lag)), "error": error}
     for own in lag.partitions:
-        yield group | row_of(own, *_MEASURED) | {"age_s": ages.get((lag.group, own.topic, own.partition))}
+        yield group | row_of(own, *_MEASURED) | {"age_s": _age_s(ages.get((lag.group, own.topic, own.partition)))}
 
 
 def _status(lag: GroupLag) -> LagStatus:
@@ -177,25 +186,69 @@ def _status(lag: GroupLag) -> LagStatus:
 
 def _ages(client: OffsetsClient, lags: Iterable[GroupLag], level: IsolationLevel) -> Ages:
     """Read the first unread record of each partition that a group is behind on."""
-    partitions = {(lag.group, own.topic, own.partition): own for lag in lags for own in lag.partitions}
-    records = client.first_records({_position(own) for own in partitions.values() if own.lag}, isolation_level=level)
+    known = [(lag, own) for lag in lags for own in lag.partitions if own.lag is not None]
+    behind = {(lag.group, own.topic, own.partition): Behind.of(own, lag.isolation_level) for lag, own in known}
+    unread = {each.position for each in behind.values() if each.lag}
+    records = client.first_records(unread, isolation_level=level)
     now = now_ms()
-    return {key: _age_s(own, records, now) for key, own in partitions.items()}
+    return {key: age_of(each, records, now) if each.lag else RecordAges(0) for key, each in behind.items()}
 
 
-def _age_s(own: PartitionLag, records: FirstRecords, now: int) -> float | None:
-    if own.lag is None or own.lost:
-        return None
-    position = _position(own)
-    if own.lag == 0 or records.nothing_before(position, position.offset + own.lag):
-        return 0
-    first = records.lookup(*position)
-    if first is None or first.error is not None or first.missing_codec:
-        return None
-    age_ms = RecordAges.of([first], now).known_ms
-    return None if age_ms is None else age_ms / 1000
+def _say_unknown(ages: Ages) -> None:
+    why = dict.fromkeys(each for age in ages.values() for each in age.unknown)
+    if why:
+        print_remark(f"the age of the first unread record is unknown on {shorten(why)}.")
 
 
-def _position(own: PartitionLag) -> ReadPosition:
-    """Where the group goes on reading."""
-    return ReadPosition(own.topic, own.partition, max(own.committed_offset or 0, own.log_start_offset or 0))
+def _age_s(age: RecordAges | None) -> float | None:
+    return None if age is None or age.known_ms is None else age.known_ms / 1000
+
+
+@command
+def reset(args: Any) -> int:
+    """Print one row per partition, and a line on stderr that says what was done."""
+    target = _target(args)
+    with kafka_client(args) as client:
+        resetter = Resetter(client, args.group, args.topics, IsolationLevel.of(args.isolation), args.backwards)
+        plan = resetter.plan(target)
+        print_rows([_reset_row(step) for step in plan], args, _RESET_COLUMNS)
+        if args.execute:
+            resetter.execute(plan, new_group=args.new_group)
+            print_remark(f"group {args.group}: commits on {len(plan.commits())} of {len(plan)} partitions written.")
+        else:
+            print_remark(f"nothing was changed: {_what_next(resetter, plan)}.")
+    return 1 if len(plan.errors()) else 0
+
+
+def _target(args: Any) -> Target:
+    if (args.to is None) == (args.to_window is None):
+        raise ConfigurationError("Say where the group goes with --to or --to-window: exactly one of them.")
+    if args.to is not None:
+        refuse_beside(args, "--to", "--at", "--ledger")
+        return place(args.to)
+    pipeline, colon, window = args.to_window.partition(":")
+    if bool(colon) == (args.at is not None):
+        raise ConfigurationError(
+            f"--to-window takes PIPELINE:WINDOW, or PIPELINE with --at for the window at a time; not {args.to_window!r}"
+            f"{' with --at' if args.at is not None else ' alone'}."
+        )
+    ledger = stored_ledger(args, pipeline)
+    (name,) = named_windows(ledger, [window] if colon else [], [] if colon else [args.at])
+    return FixedOffsets.of_window_end(ledger.pinned(ledger.window(name)).manifest)
+
+
+def _what_next(resetter: Resetter, plan: ResetPlan) -> str:
+    described = resetter.describe()
+    if why := members_of(described):
+        return f"the group {why}, which have to be stopped first"
+    if len(plan.errors()):
+        return "nor would --execute change anything, because some partitions are in error"
+    if described.no_such_group:
+        return "there is no such group: check its name, or create it by --execute with --new-group"
+    return "add --execute to write this"
+
+
+def _reset_row(step: ResetStep) -> Row:
+    moved = None if None in (step.committed_offset, step.new_offset) else step.new_offset - step.committed_offset  # type: ignore[operator]
+    row = row_of(step, "topic", "partition", "committed_offset", "new_offset") | {"moves_by": moved}
+    return row | row_of(step, "leader_epoch") | {"remark": step.remark or None} | row_of(step, "error")

@@ -29,8 +29,6 @@ _GAP = 2
 """Spaces between two columns."""
 _NARROWEST = 12
 """Least width of a folded column."""
-_LONG = 40
-"""With ``--wide``, columns with texts longer than this may be folded."""
 
 
 def command(function: Command) -> Callable[[Any], None]:
@@ -89,7 +87,7 @@ def print_remark(text: str) -> None:
 
 def print_rows(rows: Sequence[Row], args: Any, columns: Sequence[Column]) -> None:
     """Print rows in the format of ``--output``. JSON has all fields; numbers are numbers, and unknown values are null.
-    Tables have the given columns, or all fields with ``--wide``.
+    Tables have the given columns.
 
     :param columns: the table's columns, which fit 80 characters.
     """
@@ -99,7 +97,7 @@ def print_rows(rows: Sequence[Row], args: Any, columns: Sequence[Column]) -> Non
         print("No data found")
     else:
         width = get_terminal_size().columns if sys.stdout.isatty() else None
-        shown = every_column(rows) if args.wide else telling(columns, rows)
+        shown = telling(columns, rows)
         print(table([_for_people(row, shown) for row in rows], shown, width), end="")
 
 
@@ -176,11 +174,6 @@ def telling(columns: Iterable[Column], rows: Sequence[Row]) -> list[Column]:
     return [
         column for column in columns if not column.unless or any(row[column.name] not in column.unless for row in rows)
     ]
-
-
-def every_column(rows: Sequence[Row]) -> list[Column]:
-    """All fields of the rows as columns, for ``--wide``."""
-    return [Column(name, folds=any(len(_text(row[name])) > _LONG for row in rows)) for name in rows[0]]
 
 
 def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         GroupDescription as GroupDescription,
         GroupDescriptions as GroupDescriptions,
         GroupOffsets as GroupOffsets,
+        ShareOffset as ShareOffset,
     )
     from airflow_kafka_offsets.offsets.answers.listed_offsets import (
         ListedOffset as ListedOffset,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         LogExtents as LogExtents,
         PartitionProducers as PartitionProducers,
         SegmentOffsets as SegmentOffsets,
+        TopicFacts as TopicFacts,
     )
     from airflow_kafka_offsets.offsets.answers.records import (
         FirstRecord as FirstRecord,
@@ -45,9 +47,7 @@ if TYPE_CHECKING:
         LogContents as LogContents,
         ReadPosition as ReadPosition,
     )
-    from airflow_kafka_offsets.offsets.answers.share_groups import ShareOffset as ShareOffset
-    from airflow_kafka_offsets.offsets.answers.topics import TopicFacts as TopicFacts
-    from airflow_kafka_offsets.offsets.groups.lag import (
+    from airflow_kafka_offsets.offsets.lag import (
         GroupLag as GroupLag,
         GroupLags as GroupLags,
         LagStatus as LagStatus,

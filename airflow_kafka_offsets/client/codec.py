@@ -23,12 +23,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-from kafka.protocol.consumer import (
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-)
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse, OffsetFetchRequest, OffsetFetchResponse
 
 
 @dataclass(frozen=True, slots=True)

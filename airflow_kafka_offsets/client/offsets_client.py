@@ -8,12 +8,16 @@ what it raises; any of them may also raise :class:`.errors.ClusterUnreachableErr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from math import inf
-from typing import Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
+from airflow_kafka_offsets.client.connection.transport import Transport
 from airflow_kafka_offsets.client.lookups.group_lag_lookup import (
     fetch_commits,
     lags_on_committed,
@@ -29,7 +33,7 @@ from airflow_kafka_offsets.client.lookups.instant_lookup import (
 )
 from airflow_kafka_offsets.client.lookups.leader_epochs import fetch_own_epochs, mark_truncated
 from airflow_kafka_offsets.client.lookups.record_count import LogCount
-from airflow_kafka_offsets.client.lookups.record_search import find_records_by
+from airflow_kafka_offsets.client.lookups.record_search import find_records
 from airflow_kafka_offsets.client.requests.describe_configs import fetch_topic_facts
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.describe_producers import fetch_producers
@@ -39,14 +43,16 @@ from airflow_kafka_offsets.client.requests.list_offsets import fetch_extents, fe
 from airflow_kafka_offsets.client.requests.offset_commit import send_commit
 from airflow_kafka_offsets.client.requests.offset_fetch import fetch_zookeeper_offsets, own_topic_ids
 from airflow_kafka_offsets.client.requests.offset_for_leader_epoch import fetch_epoch_ends
-from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
-from airflow_kafka_offsets.client.routing.session import Session, Sessions
+from airflow_kafka_offsets.client.routing.coordinators import Coordinators
+from airflow_kafka_offsets.client.routing.metadata import Leaders, TopicsMetadata, partitions_of
+from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffsets,
     GroupDescriptions,
     GroupOffsets,
     GroupsOffsets,
+    ShareGroupsOffsets,
 )
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
 from airflow_kafka_offsets.offsets.answers.logs import (
@@ -55,13 +61,16 @@ from airflow_kafka_offsets.offsets.answers.logs import (
     LogExtents,
     Producers,
     SegmentsOffsets,
+    TopicFacts,
 )
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, LogContents, ReadPosition
-from airflow_kafka_offsets.offsets.answers.share_groups import ShareGroupsOffsets
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
-from airflow_kafka_offsets.offsets.groups.lag import GroupLags
+from airflow_kafka_offsets.offsets.lag import GroupLags
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+
+P = ParamSpec("P")
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class OffsetsClient:
@@ -74,18 +83,16 @@ class OffsetsClient:
     def __init__(self, settings: ClientSettings, *, timeout_s: float = 30.0) -> None:
         if not 0 < timeout_s < inf:
             raise ConfigurationError(f"timeout_s must be more than 0 seconds, not {timeout_s}.")
-        self._sessions = Sessions(settings, timeout_s)
-        self._ask = self._sessions.ask
+        self._settings = settings
+        self._timeout_s = timeout_s
+        self._opened: Session | None = None
+        self.throttle_time_ms = 0
+        """The longest time that a broker throttled the last call (quotas, KIP-124), in milliseconds; 0 if none did."""
 
     @property
     def bootstrap_servers(self) -> tuple[str, ...]:
         """Where the first connection goes, as ``host:port``."""
-        return self._sessions.settings.bootstrap_servers
-
-    @property
-    def throttle_time_ms(self) -> int:
-        """The longest time that a broker throttled the last call (quotas, KIP-124), in milliseconds; 0 if none did."""
-        return self._sessions.throttle_time_ms
+        return self._settings.bootstrap_servers
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +102,27 @@ class OffsetsClient:
 
     def close(self) -> None:
         """Close all connections. The next call reconnects."""
-        self._sessions.close()
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.transport.close()
+
+    def _ask(
+        self, work: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Do a call's work with a new deadline, and what is kept from earlier calls; block until its end."""
+        deadline = Deadline.after(self._timeout_s)
+        if self._opened is None:
+            # Limiting one answer to half of the deadline leaves time to ask the next leader when a broker hangs.
+            transport = Transport(self._settings, self._settings.request_timeout_s or self._timeout_s / 2)
+            self._opened = Session(transport, deadline, Leaders(transport), Coordinators(transport))
+        session = replace(self._opened, deadline=deadline)
+        session.transport.throttle_time_ms = 0
+        try:
+            return session.transport.run(lambda: work(session, *args, **kwargs), deadline)
+        finally:
+            self.throttle_time_ms = session.transport.throttle_time_ms
+            if self.throttle_time_ms:
+                log.info("Kafka throttled this client for %s ms: a quota is used up", self.throttle_time_ms)
 
     def cluster_id(self) -> str:
         """The cluster's id (Metadata, key 3, v2+).
@@ -242,30 +269,16 @@ class OffsetsClient:
         """The first visible record at or after each position, read from the log (Fetch, key 1). Needs the ACL Read.
 
         Skips transaction markers, aborted records and gaps left by compaction (E11, E12), even if a timestamp look-up
-        matches them (E41). A position below the log start means the log start. Findings are kept, so that a poll
-        doesn't read the same tail again: records for a minute, and gaps until the topic is re-created, which is noticed
-        within a minute.
+        matches them (E41). A position below the log start means the log start. Gaps are remembered, so that a poll
+        doesn't read the same tail again, until the topic is re-created, which is noticed within a minute.
 
         :param isolation_level: which records are visible, and where the log ends (E13).
         :param at_or_after_ms: only records with this timestamp or a later one, Unix milliseconds; None for any record.
         """
-        return self.first_records_by({at_or_after_ms: positions}, isolation_level=isolation_level)[at_or_after_ms]
-
-    def first_records_by(
-        self,
-        wanted: Mapping[int | None, Iterable[ReadPosition]],
-        *,
-        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> dict[int | None, FirstRecords]:
-        """:meth:`first_records` for several timestamps at once.
-
-        :param wanted: positions by the earliest timestamp that counts, Unix milliseconds; None for any record.
-        """
-        level = IsolationLevel.of(isolation_level)
-        asked = {at_ms: [ReadPosition(*position) for position in positions] for at_ms, positions in wanted.items()}
-        if any(position.offset < 0 for positions in asked.values() for position in positions):
+        level, asked = IsolationLevel.of(isolation_level), [ReadPosition(*position) for position in positions]
+        if any(position.offset < 0 for position in asked):
             raise ConfigurationError("Positions to look for records from must have offsets of 0 or more.")
-        return self._ask(find_records_by, asked, level)
+        return self._ask(find_records, asked, level, at_or_after_ms)
 
     def log_contents(
         self, ranges: Iterable[LogRange], *, isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
@@ -319,7 +332,6 @@ class OffsetsClient:
         *,
         topics: Iterable[str] | None = None,
         isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-        both_ends: bool = False,
     ) -> GroupLags:
         """Lag of groups, in offsets per partition. Takes three rounds for any number of groups, and a fourth the first
         time it measures a group without given topics.
@@ -333,9 +345,7 @@ class OffsetsClient:
         :param groups: group ids; or partitions by group id, to measure each group on exactly those. A partition or
             topic that is unknown or may not be described then has its own error.
         :param topics: measure on these topics alone; None for every topic that the group has commits on or reads.
-        :param isolation_level: which end counts (E13).
-        :param both_ends: return both high watermark and last stable offset, whichever of them counts. The call then
-            does what "committed offset and high watermark in one request" asked of the protocol.
+        :param isolation_level: which end counts (E13). Both are part of the answer.
         :raises OffsetsError: naming those of ``topics`` that are unknown or may not be described.
         """
         level = IsolationLevel.of(isolation_level)
@@ -343,11 +353,11 @@ class OffsetsClient:
             if topics is not None:
                 raise ConfigurationError("Give the groups' partitions or topics= to measure the lag on, not both.")
             partitions = {group: list(dict.fromkeys(partitions)) for group, partitions in groups.items()}
-            return self._ask(lags_on_partitions, partitions, level, both_ends)
+            return self._ask(lags_on_partitions, partitions, level)
         wanted = several(groups)
         if topics is None:
-            return self._ask(lags_on_committed, wanted, level, both_ends)
-        return self._ask(lags_on_topics, wanted, several(topics), level, both_ends)
+            return self._ask(lags_on_committed, wanted, level)
+        return self._ask(lags_on_topics, wanted, several(topics), level)
 
     def share_group_offsets(self, groups: Mapping[str, Iterable[TopicPartition] | None]) -> ShareGroupsOffsets:
         """How far share groups have come (DescribeShareGroupOffsets, key 90, KIP-932 and KIP-1226).

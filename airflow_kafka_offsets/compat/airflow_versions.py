@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
+from typing import Any
 
 _CLEARS_RUNS = (3, 3)
 """The first version with a command that clears a run by its id."""
@@ -15,20 +15,7 @@ _CRONS = ("CronDataIntervalTimetable", "CronTriggerTimetable", "CronPartitionTim
 _BY_ASSETS_TOO = "AssetOrTimeSchedule"
 
 
-class TaskState(Protocol):
-    """A store of plain JSON by name."""
-
-    def get(self, name: str) -> Any:
-        """What was set; None when nothing was."""
-
-    def set(self, name: str, value: Any) -> None:
-        """Store a value."""
-
-    def delete(self, name: str) -> None:
-        """Remove a value."""
-
-
-def task_state(context: Mapping[str, Any]) -> TaskState | None:
+def task_state(context: Mapping[str, Any]) -> Any:
     """The running task's state store, which outlives its pokes and tries; None before Airflow 3.3."""
     return context.get("task_state_store")
 

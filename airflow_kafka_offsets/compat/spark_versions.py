@@ -8,14 +8,12 @@ from typing import Any, TypeVar
 
 from pyspark import StorageLevel, inheritable_thread_target
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.release import SparkRelease, usual_scala
 
 Result = TypeVar("Result")
-_EVENTS_WITHIN_MS = 60_000
-"""Timeout for Spark to deliver its events, milliseconds; normally none are waiting."""
 
 
 def confs_of(spark: SparkSession) -> dict[str, str]:
@@ -56,29 +54,6 @@ def valid_text(value: Column) -> Column:
     if hasattr(F, "try_validate_utf8"):
         return F.try_validate_utf8(value.cast("string"))
     return F.when(F.encode(F.decode(value, "UTF-8"), "UTF-8") == value, value.cast("string"))
-
-
-def was_observed(spark: SparkSession, observation: Observation) -> bool:
-    """Whether an action has run on observed rows. Spark reports it on another thread, so this waits for Spark's events.
-
-    :raises Py4JJavaError: they weren't delivered within a minute.
-    """
-    context: Any = spark.sparkContext._jsc.sc()
-    context.listenerBus().waitUntilEmpty(_EVENTS_WITHIN_MS)
-    java_observation: Any = observation._jo
-    java_class = java_observation.getClass()
-    if any(method.getName() == "future" for method in java_class.getMethods()):
-        return bool(java_observation.future().isCompleted())
-    # Spark 3.5.1 has no future, and its own way to ask waits forever.
-    metrics = java_class.getDeclaredField("metrics")
-    metrics.setAccessible(True)
-    return bool(metrics.get(java_observation).isDefined())
-
-
-def observation_name(observation: Observation) -> str:
-    """The name of the observed rows in a plan."""
-    java_observation: Any = observation._jo
-    return str(java_observation.name())
 
 
 def alongside(spark: SparkSession, function: Callable[[], Result]) -> Callable[[], Result]:

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from airflow_kafka_offsets.compat.python_versions import StrEnum
-from airflow_kafka_offsets.conditions.condition import Condition, Progress
+from airflow_kafka_offsets.conditions.condition import Answers, Condition, Descriptions, Progress
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.conditions.left_to_read import Behind, LeftToRead, read_from
-from airflow_kafka_offsets.conditions.needs import Answers, Descriptions
+from airflow_kafka_offsets.conditions.left_to_read import Behind, is_clear, read_from
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.offsets.answers.groups import GroupDescription
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag, PartitionLag
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.lag import GroupLag, PartitionLag
 
 
 class Alarm(StrEnum):
@@ -100,11 +98,13 @@ class GroupHealth(Condition):
         # Where topics are named, lag may be measured without describing the group.
         description = lag.description or answers[Descriptions.of(self.limits.groups)].lookup(lag.group)
         unread = self.limits.standing(lag).behind
-        unmoved, unattended = self._unmoved(lag, unread), self._unattended(description, unread)
+        unmoved = self._unmoved(lag, unread)
+        has_stopped = description is not None and description.has_stopped
+        unattended = unread if has_stopped and Alarm.STOPPED in self.watched else ()
         left = read_from((*unmoved, *unattended), self.limits.isolation_level, answers)
         words = self._over_limits(lag.group, progress)
         words |= self._since_earlier(lag, unmoved, left)
-        if any(not left.is_clear(behind) for behind in unattended):
+        if any(not is_clear(behind, left) for behind in unattended):
             words[Alarm.STOPPED] = "has no members"
         summary = "; ".join([progress.summary, *filter(None, words.values())])
         result = self._numbers(lag.group, progress) | {
@@ -116,11 +116,6 @@ class GroupHealth(Condition):
     def _numbers(self, group: str, progress: Progress) -> dict[str, Any]:
         age_s = progress.result.get("age_s", {}).get(group)
         return {"lag": progress.remaining} | ({} if self.limits.max_age_ms is None else {"age_s": age_s})
-
-    def _unattended(self, description: GroupDescription | None, unread: tuple[Behind, ...]) -> tuple[Behind, ...]:
-        """What nobody is there to read."""
-        stopped = description is not None and description.has_stopped
-        return unread if stopped and Alarm.STOPPED in self.watched else ()
 
     def _over_limits(self, group: str, progress: Progress) -> dict[Alarm, str]:
         """The alarms about limits. What there is to say is in the summary."""
@@ -135,28 +130,23 @@ class GroupHealth(Condition):
                 found[Alarm.AGE] = ""
         return found
 
-    def _since_earlier(self, lag: GroupLag, unmoved: Iterable[Behind], left: LeftToRead) -> dict[Alarm, str]:
+    def _since_earlier(self, lag: GroupLag, unmoved: Iterable[Behind], left: FirstRecords) -> dict[Alarm, str]:
         if self.earlier is None:
             return {}
         since, found = iso_instant(self.earlier.at_ms), {}
-        stuck = [f"{behind} at {behind.position.offset}" for behind in unmoved if not left.is_clear(behind)]
+        stuck = [f"{behind} at {behind.position.offset}" for behind in unmoved if not is_clear(behind, left)]
         if stuck:
             found[Alarm.STALLED] = f"hasn't moved since {since} on {shorten(stuck)}"
-        back = [
-            f"{TopicPartition.of(own)} from {before} to {'no commit' if now is None else now}"
-            for own, before in self._earlier_commits(lag)
-            if (now := own.committed_offset) is None or now < before
-        ]
+        back = []
+        for topic, number, before, _ in self.earlier.positions:
+            own = lag.partitions.lookup(topic, number)
+            if own is None or before is None:
+                continue
+            if (now := own.committed_offset) is None or now < before:
+                back.append(f"{topic}-{number} from {before} to {'no commit' if now is None else now}")
         if Alarm.REWOUND in self.watched and back:
             found[Alarm.REWOUND] = f"went back since {since} on {shorten(back)}"
         return found
-
-    def _earlier_commits(self, lag: GroupLag) -> Iterable[tuple[PartitionLag, int]]:
-        """Partitions that the group had committed on, each with what it was."""
-        for each in () if self.earlier is None else self.earlier.positions:
-            own = lag.partitions.lookup(each.topic, each.partition)
-            if own is not None and each.committed_offset is not None:
-                yield own, each.committed_offset
 
     def _unmoved(self, lag: GroupLag, unread: Iterable[Behind]) -> list[Behind]:
         """Where the group is behind at the same commit as earlier: up to the end that the log had then."""

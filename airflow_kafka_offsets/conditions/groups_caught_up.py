@@ -14,20 +14,21 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_choice, check_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
-from airflow_kafka_offsets.conditions.condition import Condition, Progress
+from airflow_kafka_offsets.conditions.condition import Answers, Condition, Lags, LagsOn, Progress, Topics
 from airflow_kafka_offsets.conditions.left_to_read import (
     Behind,
-    LeftToRead,
+    is_clear,
     left_to_read,
+    note_unread,
+    out_of_order,
     read_from,
     refuse_commits_of_other_logs,
     worst,
 )
-from airflow_kafka_offsets.conditions.needs import Answers, Lags, LagsOn, Topics
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError, number_of, shorten
-from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition, RecordAges
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags, LagStatus, PartitionLag
+from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, RecordAges
 from airflow_kafka_offsets.offsets.instants import duration_text
+from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags, LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.measures import Measure
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
@@ -63,17 +64,12 @@ class GroupStanding:
         """Offsets that were deleted before it read them."""
         return sum(partition.lost for partition in self.behind)
 
-    def without(self, cleared: Iterable[Behind]) -> GroupStanding:
-        """The same, without partitions that turned out to have nothing left to read."""
-        gone = set(cleared)
-        return replace(self, behind=tuple(partition for partition in self.behind if partition not in gone))
-
 
 @dataclass(frozen=True, slots=True)
 class GroupsCaughtUp(Condition):
     """Every group is within the limits on all partitions of its topics, ``stable_polls`` times in a row.
 
-    Arguments are those of :class:`~airflow_kafka_offsets.sensors.group_lag.KafkaGroupLagSensor`. None means no such
+    Arguments are those of :class:`~airflow_kafka_offsets.sensors.group_sensors.KafkaGroupLagSensor`. None means no such
     limit or, for topics, all topics that a group has committed on or reads. ``no_commit`` (E18) says how partitions
     without a commit count, including empty ones; an unknown group (E19) and a commit ahead of its log (E17, S15) never
     pass.
@@ -133,31 +129,28 @@ class GroupsCaughtUp(Condition):
         groups = [self.standing(lag) for lag in lags]
         known = [group.behind for group in groups if group.total is not None]
         left = left_to_read(known, self.isolation_level, self._allows, answers)
-        groups = [group.without(filter(left.is_clear, group.behind)) for group in groups]
-        ages = self._ages(groups, answers)
-        return self._progress(groups, ages, left, [lag.remark for lag in lags])
+        groups = [
+            replace(group, behind=tuple(each for each in group.behind if not is_clear(each, left))) for group in groups
+        ]
+        by_topic = self._ages(groups, answers)
+        ages = {group: RecordAges.together(topics.values()) for group, topics in by_topic.items()}
+        fits = all(group.total is not None and self._allows(group.behind) for group in groups)
+        done = fits and all(self._is_young(age) for age in ages.values())
+        summary = "; ".join(
+            _describe(group, ages.get(group.group)) + (f"; {lag.remark}" if lag.remark else "")
+            for group, lag in zip(groups, lags, strict=True)
+        )
+        summary += "" if done else note_unread(left)
+        totals = [group.total for group in groups]
+        remaining = None if None in totals else sum(total or 0 for total in totals)
+        measures = tuple(_measures(groups, by_topic))
+        return Progress(done, summary, self._result(groups, ages), remaining, measures=measures)
 
     def lags(self, answers: Answers) -> GroupLags:
         if self.topics is None:
             return answers[Lags.of(self.groups, self.isolation_level)]
         partitions = tuple(partitions_of(answers[Topics.of(self.topics)].raise_for_errors()))
         return answers[LagsOn.of(((group, partitions) for group in self.groups), self.isolation_level)]
-
-    def _progress(
-        self, groups: list[GroupStanding], by_topic: Ages, left: LeftToRead, remarks: Iterable[str]
-    ) -> Progress:
-        ages = {group: RecordAges.together(topics.values()) for group, topics in by_topic.items()}
-        fits = all(group.total is not None and self._allows(group.behind) for group in groups)
-        done = fits and all(self._is_young(age) for age in ages.values())
-        summary = "; ".join(
-            _describe(group, ages.get(group.group)) + (f"; {remark}" if remark else "")
-            for group, remark in zip(groups, remarks, strict=True)
-        )
-        summary += "" if done else left.note()
-        totals = [group.total for group in groups]
-        remaining = None if None in totals else sum(total or 0 for total in totals)
-        measures = tuple(_measures(groups, by_topic))
-        return Progress(done, summary, self._result(groups, ages), remaining, measures=measures)
 
     def standing(self, lag: GroupLag) -> GroupStanding:
         """How far behind a group is, by the policies, going by offsets alone.
@@ -192,7 +185,7 @@ class GroupsCaughtUp(Condition):
         if self.no_commit == "ignore":
             partitions = [partition for partition in partitions if partition.status is not LagStatus.NO_COMMIT]
             uncommitted = []
-        behind = tuple(_behind(partition, lag.isolation_level) for partition in partitions if partition.lag)
+        behind = tuple(Behind.of(partition, lag.isolation_level) for partition in partitions if partition.lag)
         topics = tuple({partition.topic for partition in partitions})
         return GroupStanding(group, behind, len(uncommitted), why, topics)
 
@@ -231,8 +224,8 @@ class GroupsCaughtUp(Condition):
         }
         by_topic: dict[tuple[str, str], list[RecordAges]] = defaultdict(list)
         for name, behind in unread:
-            if not left.is_clear(behind):
-                by_topic[name, behind.position.topic].append(self._age(behind, left.records, answers.at_ms))
+            if not is_clear(behind, left):
+                by_topic[name, behind.position.topic].append(self._age(behind, left, answers.at_ms))
         for (name, topic), found in by_topic.items():
             ages[name][topic] = RecordAges.together(found)
         return ages
@@ -240,10 +233,10 @@ class GroupsCaughtUp(Condition):
     def _age(self, behind: Behind, records: FirstRecords, now_ms: int) -> RecordAges:
         """The age of the first unread record of a partition. Where a share group may have finished the first record at
         its position, that one's age is the most that it can be: enough to be within the limit."""
-        age = RecordAges.of([_first(behind, records)], now_ms)
+        age = RecordAges.to_judge([_first(behind, records)], now_ms)
         if behind.is_in_order or self._is_young(age) or age.unknown:
             return age
-        return RecordAges(None, (f"{behind} (a share group, which has finished some records after its position)",))
+        return out_of_order(behind)
 
     def _result(self, groups: Iterable[GroupStanding], ages: dict[str, RecordAges]) -> dict[str, Any]:
         result: dict[str, Any] = {"groups": {group.group: group.total for group in groups}}
@@ -271,15 +264,7 @@ def _measures(groups: Iterable[GroupStanding], ages: Ages) -> Iterator[Measure]:
                 yield Measure("lag_age", age.known_ms / 1000, {"group": group.group, "topic": topic})
 
 
-def _behind(partition: PartitionLag, isolation_level: IsolationLevel) -> Behind:
-    start, end = partition.log_start_offset, partition.end_offset(isolation_level)
-    assert partition.lag is not None and start is not None and end is not None, "or it would have no lag"
-    position = ReadPosition(partition.topic, partition.partition, max(partition.committed_offset or 0, start))
-    return Behind(position, end, partition.lag, partition.lost)
-
-
 def _first(behind: Behind, records: FirstRecords) -> FirstRecord:
-    """The first unread record."""
     found = records.lookup(*behind.position)
     assert found is not None, "every position was asked for"
     if found.error is not None:

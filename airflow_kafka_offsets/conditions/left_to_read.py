@@ -7,13 +7,12 @@ result, the log is read from the group's position on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from airflow_kafka_offsets.conditions.needs import Answers, Records
+from airflow_kafka_offsets.conditions.condition import Answers, Records
 from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError
-from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
-from airflow_kafka_offsets.offsets.groups.lag import LagStatus, PartitionLag
+from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition, RecordAges
+from airflow_kafka_offsets.offsets.lag import LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 _CAN_NOT_READ = {
@@ -38,6 +37,17 @@ class Behind(NamedTuple):
     lag: int
     lost: int = 0
 
+    @classmethod
+    def of(cls, partition: PartitionLag, isolation_level: IsolationLevel) -> Self:
+        """Where a group is on a partition whose lag is known.
+
+        :param isolation_level: which end the lag was measured against.
+        """
+        start, end = partition.log_start_offset, partition.end_offset(isolation_level)
+        assert partition.lag is not None and start is not None and end is not None, "or it would have no lag"
+        position = ReadPosition(partition.topic, partition.partition, max(partition.committed_offset or 0, start))
+        return cls(position, end, partition.lag, partition.lost)
+
     @property
     def is_in_order(self) -> bool:
         """Whether nothing after the position is finished, so that the first record there is the first unread one. Only
@@ -46,6 +56,11 @@ class Behind(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.position.topic}-{self.position.partition}"
+
+
+def out_of_order(behind: Behind) -> RecordAges:
+    """The age of a share group's first unread record, which may not be the first one after its position."""
+    return RecordAges(None, (f"{behind} (a share group, which has finished some records after its position)",))
 
 
 def worst(partitions: Iterable[Behind]) -> str:
@@ -74,23 +89,33 @@ def refuse_commits_of_other_logs(group: str, partitions: Iterable[PartitionLag])
             )
 
 
-@dataclass(frozen=True, slots=True)
-class LeftToRead:
-    """What was found by reading from the positions of groups on.
+def is_clear(behind: Behind, records: FirstRecords) -> bool:
+    """Whether it is known that nothing is left to read on a partition, and nothing was lost.
 
-    :param records: the first records there.
+    :param records: the first records from groups' positions on.
     """
+    return not behind.lost and records.nothing_before(behind.position, behind.end_offset)
 
-    records: FirstRecords
 
-    def is_clear(self, behind: Behind) -> bool:
-        """Whether it is known that nothing is left to read and nothing was lost."""
-        return not behind.lost and self.records.nothing_before(behind.position, behind.end_offset)
+def age_of(behind: Behind, records: FirstRecords, now_ms: int) -> RecordAges:
+    """How old the first unread record of a partition is; 0 if nothing is left to read.
 
-    def note(self) -> str:
-        """Which topics can't be read, and why, for the end of a summary; empty when all can."""
-        why = {f"{found.topic} {_CAN_NOT_READ[found.error.name]}" for found in self.records if found.error is not None}
-        return f"; transaction markers count as lag on {', '.join(sorted(why))}" if why else ""
+    :param records: the first records from groups' positions on.
+    """
+    if behind.lost:
+        return RecordAges(None, (f"{behind} (records were deleted before they were read)",))
+    if is_clear(behind, records):
+        return RecordAges(0)
+    found = records.lookup(*behind.position)
+    assert found is not None, "every position was asked for"
+    age = RecordAges.of([found], now_ms)
+    return age if behind.is_in_order or age.unknown else out_of_order(behind)
+
+
+def note_unread(records: FirstRecords) -> str:
+    """Which topics can't be read, and why, for the end of a summary; empty when all can."""
+    why = {f"{found.topic} {_CAN_NOT_READ[found.error.name]}" for found in records if found.error is not None}
+    return f"; transaction markers count as lag on {', '.join(sorted(why))}" if why else ""
 
 
 def left_to_read(
@@ -98,8 +123,8 @@ def left_to_read(
     isolation_level: IsolationLevel,
     allowed: Callable[[Sequence[Behind]], bool],
     answers: Answers,
-) -> LeftToRead:
-    """What groups have left to read, where that may change the result.
+) -> FirstRecords:
+    """The first records that groups have left to read, where that may change the result.
 
     First the partition of each group that is furthest behind: it usually has a record, and that settles it.
 
@@ -111,16 +136,16 @@ def left_to_read(
     furthest = [max(group, key=lambda behind: behind.lag) for group in doubtful]
     first = read_from(furthest, isolation_level, answers)
     tops = zip(doubtful, furthest, strict=True)
-    unsettled = [(group, top) for group, top in tops if first.is_clear(top) or allowed([top])]
+    unsettled = [(group, top) for group, top in tops if is_clear(top, first) or allowed([top])]
     others = (behind for group, top in unsettled for behind in group if behind is not top)
     rest = read_from(others, isolation_level, answers)
-    return LeftToRead(FirstRecords([*first.records, *rest.records]))
+    return FirstRecords([*first, *rest])
 
 
-def read_from(partitions: Iterable[Behind], isolation_level: IsolationLevel, answers: Answers) -> LeftToRead:
-    """What is left to read on all of these partitions; raises as :func:`left_to_read` does."""
+def read_from(partitions: Iterable[Behind], isolation_level: IsolationLevel, answers: Answers) -> FirstRecords:
+    """The first records left to read on all of these partitions; raises as :func:`left_to_read` does."""
     records = answers[Records.of((behind.position for behind in partitions), isolation_level)]
     failures = [(what, error) for what, error in records.failures() if error.name not in _CAN_NOT_READ]
     if failures:
         raise OffsetsError("Reading from the group's position", failures)
-    return LeftToRead(records)
+    return records

@@ -9,9 +9,16 @@ from typing import Any, ClassVar, Self
 
 from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
-from airflow_kafka_offsets.conditions.condition import Condition, Progress
-from airflow_kafka_offsets.conditions.needs import Answers, Extents, Records, Topics
-from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
+from airflow_kafka_offsets.conditions.condition import (
+    Answers,
+    Condition,
+    Extents,
+    Progress,
+    Records,
+    Topics,
+    note_unknowable,
+    unknowable_of,
+)
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.logs import LogExtents
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition, RecordAges
@@ -137,7 +144,7 @@ class NewData(Condition):
         if self.max_age_ms is None:
             return RecordAges()
         records = answers[self._records(new)]
-        age = RecordAges.of((record for record in records if record.offset is not None), answers.at_ms)
+        age = RecordAges.to_judge((record for record in records if record.offset is not None), answers.at_ms)
         if not self._is_old(age):
             records.raise_for_errors()  # there may be an older record where one can't be read
         return age

@@ -8,15 +8,27 @@ from typing import Any, ClassVar
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
-from airflow_kafka_offsets.conditions.condition import Condition, Progress
-from airflow_kafka_offsets.conditions.left_to_read import Behind, left_to_read, refuse_commits_of_other_logs, worst
-from airflow_kafka_offsets.conditions.needs import Answers, Extents, LagsOn, Topics
-from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
+from airflow_kafka_offsets.conditions.condition import (
+    Answers,
+    Condition,
+    LagsOn,
+    Progress,
+    Topics,
+    note_unknowable,
+    unknowable_of,
+)
+from airflow_kafka_offsets.conditions.left_to_read import (
+    Behind,
+    is_clear,
+    left_to_read,
+    note_unread,
+    refuse_commits_of_other_logs,
+    worst,
+)
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError, shorten
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag, PartitionLag
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
-from airflow_kafka_offsets.offsets.partitions import TopicPartition
+from airflow_kafka_offsets.offsets.lag import GroupLag, PartitionLag
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 
@@ -67,13 +79,13 @@ class OffsetsReached(Condition):
         (lag,) = answers[lags]
         self._refuse_unknown(lag)
         to_go = self._to_go(lag)
-        self.target.refuse_truncated(answers[Extents.of(self._short(lag, to_go))].raise_for_errors())
+        self.target.refuse_truncated(lag.extents)
         left = left_to_read([to_go], self.isolation_level, lambda behind: not behind, answers)
-        to_go = [behind for behind in to_go if not left.is_clear(behind)]
+        to_go = [behind for behind in to_go if not is_clear(behind, left)]
         unknowable = [] if to_go else unknowable_of(self.target, metadata, answers)
         result: dict[str, Any] = {"group": self.group, "target": self.target.source, "partitions": len(lag.partitions)}
         result |= self.target.where() | ({"unknowable": unknowable} if unknowable else {})
-        text = self._describe(to_go) + left.note() + self._gone(lag) + note_unknowable(unknowable)
+        text = self._describe(to_go) + note_unread(left) + self._gone(lag) + note_unknowable(unknowable)
         return Progress(not to_go, text, result, sum(behind.lag for behind in to_go))
 
     def _refuse_unknown(self, lag: GroupLag) -> None:
@@ -108,15 +120,6 @@ class OffsetsReached(Condition):
                 position = ReadPosition(own.topic, own.partition, max(reached, start))
                 found.append(Behind(position, target, target - reached, max(0, start - reached)))
         return found
-
-    def _short(self, lag: GroupLag, to_go: Iterable[Behind]) -> list[TopicPartition]:
-        """The partitions to go whose logs seem to end before the target. Their high watermark tells whether they do."""
-        waited_for = {behind.position[:2] for behind in to_go}
-        return [
-            TopicPartition.of(own)
-            for own, target in self._pairs(lag)
-            if (own.topic, own.partition) in waited_for and (own.end_offset(self.isolation_level) or 0) < target
-        ]
 
     def _gone(self, lag: GroupLag) -> str:
         """Where the group never committed and nothing before the target is left: nobody can tell who read it."""

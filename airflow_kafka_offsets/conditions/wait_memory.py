@@ -16,8 +16,6 @@ _PATIENCE = 5
 replacing it. Faults that are there from the start fail at once."""
 _FAULT = "Asking again in "
 """How a line begins that tells why a check has failed."""
-_HISTORY = 10
-"""How many polls the pace in the log is taken from: the time of each, and how many offsets were still to go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class WaitMemory:
         was written by another version and can't be read, the wait goes on without it.
     """
 
-    __slots__ = ("_answered", "_faults", "_held", "_history", "_poll_interval_s", "_said", "_stable_polls")
+    __slots__ = ("_answered", "_faults", "_held", "_poll_interval_s", "_stable_polls", "said")
 
     def __init__(
         self, poll_interval_s: float, *, stable_polls: int = 1, memory: Mapping[str, Any] | None = None
@@ -61,53 +59,36 @@ class WaitMemory:
         self._answered = bool(memory.get("answered", False))
         self._held = int(memory.get("held", 0))
         self._faults = int(memory.get("faults", 0))
-        self._said = str(memory.get("said", ""))
-        self._history = [(float(at_s), int(remaining)) for at_s, remaining in memory.get("history", ())]
+        self.said = str(memory.get("said", ""))
+        """The last summary: the state of the wait."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "answered": self._answered,
-            "held": self._held,
-            "faults": self._faults,
-            "said": self._said,
-            "history": [list(seen) for seen in self._history],
-        }
-
-    @property
-    def said(self) -> str:
-        """The last summary: the state of the wait."""
-        return self._said
+        return {"answered": self._answered, "held": self._held, "faults": self._faults, "said": self.said}
 
     @property
     def progress(self) -> str | None:
         """How far the wait had come at its last check; None before the first one, and if it has failed: why may name
         brokers."""
-        return None if not self._said or self._said.startswith(_FAULT) else self._said
+        return None if not self.said or self.said.startswith(_FAULT) else self.said
 
-    def take(self, outcome: Outcome, at_s: float) -> WaitStatus:
+    def take(self, outcome: Outcome) -> WaitStatus:
         """What a poll's outcome means.
 
-        :param at_s: time of the poll, Unix seconds.
         :raises Exception: the outcome, if it isn't a :class:`KafkaOffsetsError`: something is broken.
         """
         if isinstance(outcome, Progress):
-            return self._take_progress(outcome, at_s)
+            return self._take_progress(outcome)
         if not isinstance(outcome, KafkaOffsetsError):
             raise outcome
         return self._take_fault(outcome)
 
-    def _take_progress(self, progress: Progress, at_s: float) -> WaitStatus:
+    def _take_progress(self, progress: Progress) -> WaitStatus:
         self._answered, self._faults = True, 0
         self._held = self._held + 1 if progress.done else 0
-        if progress.remaining is not None:
-            self._history = [*self._history[1 - _HISTORY :], (at_s, progress.remaining)]
         if self._held >= self._stable_polls:
             return WaitStatus("done", self._say(progress.summary) or progress.summary, result=progress.result)
-        if progress.done:
-            return WaitStatus(
-                "waiting", self._say(f"{progress.summary}; held {self._held} of {self._stable_polls} polls")
-            )
-        return WaitStatus("waiting", self._say(progress.summary, self._pace()))
+        held = f"; held {self._held} of {self._stable_polls} polls" if progress.done else ""
+        return WaitStatus("waiting", self._say(progress.summary + held))
 
     def _take_fault(self, error: KafkaOffsetsError) -> WaitStatus:
         self._held = 0
@@ -118,21 +99,9 @@ class WaitMemory:
                 return WaitStatus("failed", message=str(error))
         return WaitStatus("waiting", self._say(f"{_FAULT}{duration_text(self._poll_interval_s)}: {error}"))
 
-    def _say(self, summary: str, pace: str = "") -> str:
+    def _say(self, summary: str) -> str:
         """The line for a summary; empty when it repeats the last one."""
-        if summary == self._said:
+        if summary == self.said:
             return ""
-        self._said = summary
-        return summary + pace
-
-    def _pace(self) -> str:
-        """How fast the remaining offsets change, and how long the rest will take."""
-        if not self._history:
-            return ""
-        (first_s, first), (last_s, last) = self._history[0], self._history[-1]
-        if last_s <= first_s:  # a single poll, or the clock was set back
-            return ""
-        rate = (first - last) / (last_s - first_s)
-        if rate <= 0:
-            return f"; growing by {-rate:.3g}/s" if rate else ""
-        return f"; falling by {rate:.3g}/s, done in about {duration_text(last / rate)}"
+        self.said = summary
+        return summary

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Literal, Self
 
 from airflow_kafka_offsets.arguments import as_milliseconds, as_names, check_choice, check_count, refuse_text
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
-from airflow_kafka_offsets.conditions.condition import Condition, Progress
-from airflow_kafka_offsets.conditions.needs import (
+from airflow_kafka_offsets.conditions.condition import (
     Answers,
+    Condition,
     Extents,
     Facts,
-    LateRecords,
     Listed,
+    Progress,
     Records,
     Topics,
     Writers,
@@ -28,7 +28,7 @@ from airflow_kafka_offsets.conditions.needs import (
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, shorten
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import Producers, holder_text
-from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.instants import duration_text, is_from_future, iso_instant, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
@@ -98,7 +98,7 @@ class WindowComplete(Condition):
     below the last stable offset. On LogAppendTime topics, a minute past the moment by this machine's clock is evidence
     too (E6).
 
-    Arguments are those of :class:`~airflow_kafka_offsets.sensors.window_complete.KafkaWindowCompleteSensor`, with
+    Arguments are those of :class:`~airflow_kafka_offsets.sensors.pipeline_sensors.KafkaWindowCompleteSensor`, with
     durations in milliseconds.
 
     :param instant_ms: the moment, Unix milliseconds.
@@ -196,8 +196,7 @@ class WindowComplete(Condition):
         matched = [ReadPosition(own.topic, own.partition, own.offset) for own in listed if own.offset is not None]
         records = answers[Records.of(matched, self.isolation_level)].raise_for_errors()
         others = (ReadPosition(*record[:3]) for record in records if record.offset != record.position)
-        later = LateRecords.of(((timestamp_ms, position) for position in others), self.isolation_level)
-        late = answers[later].get(timestamp_ms, FirstRecords()).raise_for_errors()
+        late = answers[Records.of(others, self.isolation_level, timestamp_ms)].raise_for_errors()
         passed = [record for record in records if record.offset == record.position]
         passed += [record for record in late if record.offset is not None]
         return LookUp(

@@ -33,8 +33,11 @@ def is_local(root: str | None) -> bool:
 def ledger_root(root: str | None) -> str:
     """The folder of all ledgers: the argument if given, else the setting.
 
-    :raises ConfigurationError: when there is neither.
+    :raises ConfigurationError: when there is neither; or for an empty argument, which in place of none would mean the
+        setting's ledger.
     """
+    if root is not None and not root.strip():
+        raise ConfigurationError("ledger_root is empty: has its template or its variable no value?")
     found = (root or os.environ[ROOT_VARIABLE]) if is_local(root) else (root or _setting())
     if not found:
         raise ConfigurationError(

@@ -15,9 +15,9 @@ from typing import TypeVar
 from airflow_kafka_offsets.errors import LedgerCorruptError, SparkFailedError
 from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.files import Files, attempt_folder
+from airflow_kafka_offsets.offsets import plain_json
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
+from airflow_kafka_offsets.offsets.proof.run_result import RESULT, RUN, RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 
 log = logging.getLogger(__name__)
@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 ENDED = "ended.json"
 """Why the attempt failed, as Airflow's side says."""
-RUN = re.compile(r"[0-9a-f]{8}", re.ASCII)
-"""A driver's own name, which it makes itself."""
 _FILE = re.compile(rf"({RUN.pattern})\.(note|result|failure)\.json", re.ASCII)
 
 
@@ -81,18 +79,19 @@ class AttemptFiles:
         """What the drivers have read and wrote, each with the hash of its file, in the order of their runs. A result
         that is damaged, or is being written right now, is left out; and so is that of a driver that failed at the
         window after it had proved it, as it may not have done all that it was to do."""
-        return list(self._whole("result", self._standing))
 
-    def _standing(self, run: str, wrote: set[str]) -> tuple[RunResult, str] | None:
-        failure = self._note(failure_file(run)) if "failure" in wrote else None
-        return None if failure is not None and failure.is_after_proof else self.result(run)
+        def standing(run: str, wrote: set[str]) -> tuple[RunResult, str] | None:
+            failure = self._note(failure_file(run)) if "failure" in wrote else None
+            return None if failure is not None and failure.is_after_proof else self.result(run)
+
+        return list(self._whole("result", standing))
 
     def application(self, run: str) -> SparkApplication | None:
         """A driver's Spark application; None before it has started.
 
         :raises LedgerCorruptError: when the note is damaged, or is being written right now.
         """
-        return self._parsed(note_file(run), lambda content: SparkApplication.from_json(json_of(content)))
+        return self._parsed(note_file(run), SparkApplication.from_bytes)
 
     def result(self, run: str) -> tuple[RunResult, str] | None:
         """What a driver read and wrote, and the hash of the file that says so; None when there is none.
@@ -101,7 +100,7 @@ class AttemptFiles:
         """
 
         def parse(content: bytes) -> tuple[RunResult, str]:
-            result = RunResult.from_json(json_of(content))
+            result = plain_json.from_bytes(RunResult, content, RESULT)
             if (result.attempt, result.run) != (self.number, run):
                 raise LedgerCorruptError(f"It is the result of run {result.run} of attempt {result.attempt}.")
             return result, digest(content)
@@ -124,7 +123,7 @@ class AttemptFiles:
 
     def record_result(self, result: RunResult) -> bool:
         """Store the result of a driver that can't reach the ledger. Returns whether it is the one that is stored."""
-        return self.files.create(f"{self.folder}/{result_file(result.run)}", result.to_bytes())
+        return self.files.create(f"{self.folder}/{result_file(result.run)}", plain_json.to_bytes(result))
 
     def failure(self) -> FailureNote | None:
         """Why it failed: what the driver that failed last says, or else Airflow's side; None when nobody said. A reason

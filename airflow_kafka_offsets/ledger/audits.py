@@ -12,29 +12,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, or_error
-from airflow_kafka_offsets.ledger.decisions import Entries
 from airflow_kafka_offsets.ledger.entries import Audited
 from airflow_kafka_offsets.ledger.files import audit_failure_file, audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.state import State, Window
-from airflow_kafka_offsets.offsets.audits.findings import problem_words
-from airflow_kafka_offsets.offsets.audits.report import AuditReport
+from airflow_kafka_offsets.ledger.state import Window
+from airflow_kafka_offsets.offsets.audits.report import AuditReport, problem_words
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
 from airflow_kafka_offsets.offsets.windows.manifest import digest
-
-
-def audited(state: State, wish: Audited, manifest: str) -> Entries:
-    """Record an audit, once. A later one of the same table takes an earlier one's place.
-
-    :param manifest: hash of the manifest that the audit was given.
-    :raises LedgerConflictError: when the window isn't there, or is another one of that name.
-    """
-    window = state.window(wish.window, manifest)
-    known = next((each for each in window.audits if each.table == wish.table), None)
-    is_old = known is not None and (known.run == wish.run or known.audited_ms > wish.audited_ms)
-    return () if is_old else (wish,)
 
 
 def report_of(ledger: Ledger, window: Window, audit: Audited) -> AuditReport:
@@ -49,7 +34,7 @@ def report_of(ledger: Ledger, window: Window, audit: Audited) -> AuditReport:
             f"{ledger.uri}/{audit_file(window.name, audit.run)} is {what}, though the ledger's log names it (sha256 "
             f"{audit.report}). Restore it as it was, or audit the table again."
         )
-    return AuditReport.from_json(json_of(content))
+    return AuditReport.from_bytes(content)
 
 
 def audit_words(audits: Iterable[Audited]) -> str | None:

@@ -12,12 +12,10 @@ from airflow_kafka_offsets.ledger.entries import Audited, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.audits.audited_table import Columns
-from airflow_kafka_offsets.offsets.audits.report import PartitionCounts
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.offsets.partitions import LogRange, by_partition
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum
-from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, PartitionTally
+from airflow_kafka_offsets.offsets.proof.run_result import OutputRows
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 
 FORMAT = 1
@@ -31,16 +29,18 @@ _LOADED = (
 )
 _AUDITED = (
     "A table that something else has written was compared with the log's records between the offsets below, at the "
-    "isolation level below. A complete table has one row for each record, and no other row at these offsets. An offset "
-    "without a record (a transaction's marker, an aborted record, one that compaction has removed) has none. The table "
-    "of the claim says where the rows were, their columns, and their condition; a query of the_table means what the "
-    "reader of Spark returns by its options."
+    "isolation level below. A complete table has one row for each record, and no other row at these offsets: then rows "
+    "and records have the same number and the same checksum. An offset without a record (a transaction's marker, an "
+    "aborted record, one that compaction has removed) has none; a row whose record compaction may have removed since "
+    "counts as a row alone. The table of the claim says where the rows were, their columns, and their condition; a "
+    "query of the_table means what the reader of Spark returns by its options."
 )
 _CHECKSUM = (
     "Each row adds (xor) xxHash64 of its place and xxHash64 of the place after it, seeded with Spark's 42; a place is "
     "the salt, the topic if the window has several, the partition and the offset. As many rows with the same checksum "
     "are the same rows, but for a chance of one in 2^64, unless somebody who knows the salt has made them up."
 )
+_COUNTED = ("topic", "partition", "rows", "checksum", "records", "records_checksum")
 
 
 def certificate_of(ledger: Ledger, window: Window, issued_ms: int) -> dict[str, Any]:
@@ -87,7 +87,10 @@ def _load(ledger: Ledger, window: Window, manifest: Manifest, published: Publish
         "tables": [each.output for each in published.outputs],
         "evidence_sha256": published.result,
         "lost": [each._asdict() for each in window.lost],
-        "partitions": [_tallied(each) for each in result.written],
+        "partitions": [
+            {"topic": each.topic, "partition": each.partition, "rows": each.count, "checksum": each.checksum}
+            for each in result.written
+        ],
         "check": check_query(tables, manifest, Columns("topic", "`partition`", "`offset`")) if tables else None,
     }
 
@@ -104,20 +107,11 @@ def _audit(ledger: Ledger, window: Window, manifest: Manifest, audit: Audited) -
         "at": iso_instant(audit.audited_ms),
         "tables": [audit.table],
         "evidence_sha256": audit.report,
-        "partitions": [_counted(each) for each in report.partitions],
+        "partitions": [{name: getattr(each, name) for name in _COUNTED} for each in report.partitions],
         "table": table.to_json(),
         "findings": [each._asdict() for each in report.findings[:_NAMED]],
         "check": check_query([table.relation or _VIEW], manifest, columns, table.where),
     }
-
-
-def _tallied(tally: PartitionTally) -> dict[str, Any]:
-    return {"topic": tally.topic, "partition": tally.partition, "rows": tally.count, "checksum": tally.checksum}
-
-
-def _counted(counts: PartitionCounts) -> dict[str, Any]:
-    found = {"topic": counts.topic, "partition": counts.partition, "rows": counts.rows}
-    return found | {"records": counts.records, "checksum": counts.checksum}
 
 
 def _relation(output: OutputRows) -> str:
@@ -139,16 +133,12 @@ def check_query(tables: Iterable[str], manifest: Manifest, columns: Columns, whe
         f"try_cast({columns.offset} AS bigint) AS `offset` FROM {table}{only}"
         for table in tables
     )
-    inside = " OR ".join(_inside(each.log_range for each in manifest.non_empty())) or "false"
+    inside = " OR ".join(
+        f"(topic = '{each.topic}' AND `partition` = {each.partition} AND `offset` >= {each.start_offset} "
+        f"AND `offset` < {each.end_offset})"
+        for each in manifest.non_empty()
+    )
     return (
         f"SELECT topic, `partition`, count(*) AS rows, {Checksum.of(manifest).sql} AS checksum\n"
-        f"FROM ({placed})\nWHERE {inside}\nGROUP BY topic, `partition` ORDER BY topic, `partition`"
+        f"FROM ({placed})\nWHERE {inside or 'false'}\nGROUP BY topic, `partition` ORDER BY topic, `partition`"
     )
-
-
-def _inside(ranges: Iterable[LogRange]) -> Iterable[str]:
-    for key, each in by_partition(ranges).items():
-        yield (
-            f"(topic = '{key.topic}' AND `partition` = {key.partition} AND `offset` >= {each.start_offset} "
-            f"AND `offset` < {each.end_offset})"
-        )

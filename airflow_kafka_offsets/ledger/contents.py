@@ -7,10 +7,8 @@ never made are left over, and mean nothing.
 from __future__ import annotations
 
 import gzip
-import json
 import sys
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
 from threading import Lock
@@ -21,6 +19,7 @@ from airflow_kafka_offsets.ledger.entries import AnyEntry, Pinned, RecordsCounte
 from airflow_kafka_offsets.ledger.files import Files, census_file, manifest_file, snapshot_file
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
+from airflow_kafka_offsets.offsets import plain_json
 from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -34,27 +33,8 @@ _MOST_BYTES = 64 * 1024 * 1024
 _RESTORE = "Restore the file as it was, from a backup or an earlier version of the object."
 
 
-class _Recent:
-    """What was read or added last, by its file's name. Several threads may use it."""
-
-    def __init__(self) -> None:
-        self._values: OrderedDict[str, Any] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, name: str) -> Any:
-        with self._lock:
-            return self._values.get(name)
-
-    def put(self, name: str, value: Any) -> None:
-        with self._lock:
-            self._values[name] = value
-            self._values.move_to_end(name)
-            while len(self._values) > _KEPT:
-                self._values.popitem(last=False)
-
-
 class Contents:
-    """The snapshots and manifests of a pipeline's folder.
+    """The snapshots and manifests of a pipeline's folder. Several threads may read them.
 
     :param files: the files of that folder.
     :param where: the folder, for messages.
@@ -63,7 +43,8 @@ class Contents:
     def __init__(self, files: Files, where: str) -> None:
         self._files = files
         self._where = where
-        self._recent = _Recent()
+        self._recent: dict[str, Any] = {}
+        self._lock = Lock()
         self._waiting: dict[str, bytes] = {}
         self._waiting_bytes = 0
 
@@ -72,7 +53,7 @@ class Contents:
 
         :raises LedgerCorruptError: when the file is missing or was changed.
         """
-        return self._get(snapshot_file(offsets), lambda content: OffsetSnapshot.from_json(json.loads(content)))
+        return self._get(snapshot_file(offsets), OffsetSnapshot)
 
     def snapshot_at(self, state: State, at_ms: int, number: int = sys.maxsize) -> OffsetSnapshot:
         """The snapshot at a time that has one, as the logs go on: without what restarts have taken since.
@@ -83,29 +64,23 @@ class Contents:
 
     def manifest(self, window: Window) -> Manifest:
         """A window's manifest. Raises as :meth:`snapshot`."""
-        return self._get(manifest_file(window.name, window.manifest), Manifest.from_bytes)
+        return self._get(manifest_file(window.name, window.manifest), Manifest)
+
+    def census(self, window: Window) -> Census | None:
+        """Which offsets of a window have a record; None if that wasn't counted. Raises as :meth:`snapshot`."""
+        return None if window.census is None else self._get(census_file(window.name, window.census), Census)
 
     def add_snapshot(self, snapshot: OffsetSnapshot) -> str:
         """Add a snapshot. Returns the hash that names its file, which :meth:`store` writes."""
-        content = json.dumps(snapshot.to_json(), sort_keys=True, separators=(",", ":")).encode()
-        return self._add(snapshot_file, content, snapshot)
+        return self._add(snapshot_file, snapshot)
 
     def add_manifest(self, manifest: Manifest) -> str:
         """Add a manifest, as :meth:`add_snapshot`."""
-        return self._add(partial(manifest_file, manifest.window), manifest.to_bytes(), manifest)
-
-    def census(self, window: Window) -> Census | None:
-        """Which offsets of a window have a record; None if that wasn't counted.
-
-        :raises LedgerCorruptError: when the file is missing or was changed.
-        """
-        if window.census is None:
-            return None
-        return self._get(census_file(window.name, window.census), Census.from_bytes)
+        return self._add(partial(manifest_file, manifest.window), manifest)
 
     def add_census(self, window: str, census: Census) -> str:
         """Add a census, as :meth:`add_snapshot`."""
-        return self._add(partial(census_file, window), census.to_bytes(), census)
+        return self._add(partial(census_file, window), census)
 
     def store(self, entries: Iterable[AnyEntry]) -> None:
         """Write what entries name, if it isn't there yet. What no entry names isn't written, unless it is too large to
@@ -122,21 +97,30 @@ class Contents:
         for name in waiting:
             self._waiting_bytes -= len(self._waiting.pop(name))
 
-    def _get(self, name: str, parse: Callable[[bytes], T]) -> T:
+    def _get(self, name: str, kind: type[T]) -> T:
         found: T | None = self._recent.get(name)
         if found is None:
-            found = parse(self._checked(name, self._waiting.get(name) or self._files.read(name)))
-        self._recent.put(name, found)
+            content = self._checked(name, self._waiting.get(name) or self._files.read(name))
+            found = plain_json.from_bytes(kind, content, f"a {kind.__name__}")
+        self._keep(name, found)
         return found
 
-    def _add(self, name_of: Callable[[str], str], content: bytes, value: object) -> str:
+    def _keep(self, name: str, value: object) -> None:
+        with self._lock:
+            self._recent.pop(name, None)
+            self._recent[name] = value
+            if len(self._recent) > _KEPT:
+                del self._recent[next(iter(self._recent))]
+
+    def _add(self, name_of: Callable[[str], str], value: object) -> str:
+        content = plain_json.to_bytes(value)
         sha256 = digest(content)
         name = name_of(sha256)
-        if self._recent.get(name) is None:
+        if name not in self._recent:
             stored = gzip.compress(content, mtime=0) if name.endswith(".gz") else content
             self._waiting_bytes += len(stored) - len(self._waiting.get(name, b""))
             self._waiting[name] = stored
-            self._recent.put(name, value)
+            self._keep(name, value)
         if self._waiting_bytes > _MOST_BYTES:
             self.store_files(list(self._waiting))
         return sha256
@@ -165,7 +149,6 @@ class Contents:
 
 
 def _file_of(entry: AnyEntry) -> str | None:
-    """The file that an entry names; None if it names none."""
     match entry:
         case Snapshotted():
             return snapshot_file(entry.offsets)

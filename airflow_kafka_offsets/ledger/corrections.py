@@ -11,11 +11,10 @@ from itertools import chain, pairwise
 
 from airflow_kafka_offsets.errors import LedgerConflictError, number_of, shorten
 from airflow_kafka_offsets.ledger.contents import Contents
-from airflow_kafka_offsets.ledger.decisions import Entries
-from airflow_kafka_offsets.ledger.entries import Restarted, Rewound, Voided
+from airflow_kafka_offsets.ledger.entries import Entries, Restarted, Rewound, Voided
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
-from airflow_kafka_offsets.offsets.windows.ranges import ranges_between
+from airflow_kafka_offsets.offsets.windows.manifest import ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 

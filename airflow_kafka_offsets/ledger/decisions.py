@@ -21,7 +21,7 @@ from airflow_kafka_offsets.errors import (
     shorten,
 )
 from airflow_kafka_offsets.ledger.contents import Contents
-from airflow_kafka_offsets.ledger.entries import AnyEntry, Created, Pinned, Snapshotted
+from airflow_kafka_offsets.ledger.entries import AnyEntry, Created, Entries, Pinned, Snapshotted
 from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.instants import CLOCK_TOLERANCE_MS, iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
@@ -29,8 +29,6 @@ from airflow_kafka_offsets.offsets.windows.boundaries import clamp
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent, window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
-
-Entries = tuple[AnyEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +144,14 @@ class _Draft:
         self._snapshots = dict(state.snapshots)
         self._times = list(state.snapshots)
         self._last: Pinned | None = None
-        self._refuse_wrong_times()
+        if answers.commit < state.turned:
+            raise OutdatedSurveyError("The ledger was rewound, or a topic restarted, since Kafka was asked. Ask again.")
+        if self.newest_ms > answers.now_ms + CLOCK_TOLERANCE_MS:
+            raise InstantError(
+                f"The newest snapshot is at {iso_instant(self.newest_ms)}, but the clock says "
+                f"{iso_instant(answers.now_ms)}: one of the two clocks is wrong. If it is the snapshot's, take the "
+                "snapshot away with kafka-offsets ledger rewind."
+            )
 
     @property
     def newest_ms(self) -> int:
@@ -198,8 +203,12 @@ class _Draft:
     def _gap_for(self, origin: OffsetSnapshot) -> int | None:
         """The time for an origin that is as of no instant: directly before the first snapshot that has offsets above
         its own. None when there is none, as these two have no time between them, or logs began anew since."""
-        first = bisect_left(self._times, self._anew_ms)
-        place = bisect_left(self._times, True, first, key=lambda at_ms: self._has_above(at_ms, origin))
+
+        def has_above(at_ms: int) -> bool:
+            there, known = self._offsets_at(at_ms).boundaries, origin.boundaries
+            return any(key in known and each.offset > known[key].offset for key, each in there.items())
+
+        place = bisect_left(self._times, True, bisect_left(self._times, self._anew_ms), key=has_above)
         if place == len(self._times):
             return max(origin.timestamp_ms, self.newest_ms + 1)
         at_ms = self._times[place] - 1
@@ -210,12 +219,6 @@ class _Draft:
         """When logs last began anew: what was before, nobody can load; 0 if none did."""
         return max((restart.at_ms for restart in self._state.restarts), default=0)
 
-    def _has_above(self, at_ms: int, origin: OffsetSnapshot) -> bool:
-        known = origin.boundaries
-        return any(
-            key in known and each.offset > known[key].offset for key, each in self._offsets_at(at_ms).boundaries.items()
-        )
-
     def place(self) -> None:
         """Store what Kafka has answered."""
         for at_ms, offsets in sorted(self._answers.instants.items()):
@@ -225,17 +228,6 @@ class _Draft:
         if latest is not None:
             at_ms = max(latest.resolved_at_ms, self.newest_ms + 1)
             self._add(self._placed(at_ms, latest))
-
-    def _refuse_wrong_times(self) -> None:
-        """Refuse what Kafka said before its logs began anew, and to add to what a wrong clock has stored."""
-        if self._answers.commit < self._state.turned:
-            raise OutdatedSurveyError("The ledger was rewound, or a topic restarted, since Kafka was asked. Ask again.")
-        if self.newest_ms > self._answers.now_ms + CLOCK_TOLERANCE_MS:
-            raise InstantError(
-                f"The newest snapshot is at {iso_instant(self.newest_ms)}, but the clock says "
-                f"{iso_instant(self._answers.now_ms)}: one of the two clocks is wrong. If it is the snapshot's, take "
-                "the snapshot away with kafka-offsets ledger rewind."
-            )
 
     def pin(self, start_ms: int, end_ms: int, by: str | None = None) -> None:
         """Pin a window, after all that were added before."""

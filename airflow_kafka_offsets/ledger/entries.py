@@ -3,15 +3,19 @@
 Each class is the specification of its JSON: the fields by their names, without those that have their default, and
 ``entry`` with the kind. Whether an entry may follow the ones before it is decided in :mod:`.decisions`, and what they
 add up to in :mod:`.state`, which keeps some of them as they are. A year has many: named tuples are cheap to make.
+
+In all of them, ``window`` is a window's name; ``who`` is the Airflow task and its try, or whoever else it was, as plain
+JSON; and ``number`` is that of the commit, 0 until the entry is in a state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import LedgerCorruptError, number_of, shorten
+from airflow_kafka_offsets.errors import number_of, shorten
+from airflow_kafka_offsets.offsets import plain_json
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
 from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, main_outputs, main_place
@@ -42,7 +46,6 @@ class Snapshotted(NamedTuple):
     :param at_ms: its place in time, Unix milliseconds: its instant, or when Kafka was asked. No two have the same.
     :param offsets: hash of the file with its offsets, which says what they are as of.
     :param is_origin: whether the pipeline begins here. All later snapshots are above its offsets.
-    :param number: that of its commit; 0 until it is in a state.
     """
 
     at_ms: int
@@ -70,7 +73,6 @@ class Pinned(NamedTuple):
 class RecordsCounted(NamedTuple):
     """It was counted which offsets of a window have a record, while the log had them all.
 
-    :param window: the window's name.
     :param census: hash of the file that says which.
     :param records: how many.
     """
@@ -81,19 +83,35 @@ class RecordsCounted(NamedTuple):
 
 
 class Attempted(NamedTuple):
-    """An attempt at loading a window begins.
+    """An attempt at loading a window begins. Its number is that of its commit, so that all attempts have one order.
 
-    :param window: the window's name.
-    :param who: the Airflow task and its try, or whoever else loads it, as plain JSON.
     :param lost: what Kafka no longer has of the window. The attempt reads the rest.
     :param begun_ms: when, Unix milliseconds by the writer's clock, for people; None where nobody said.
-    :param number: that of its commit, so that all attempts have one order; 0 until it is in a state.
     """
 
     window: str
     who: Mapping[str, Any]
     lost: tuple[LogRange, ...] = ()
     begun_ms: int | None = None
+    number: int = 0
+
+
+class Refused(NamedTuple):
+    """A load of a window was refused before an attempt began. It decides nothing: it tells people why there is none.
+
+    :param window: the window's name.
+    :param who: the Airflow task and its try, as plain JSON.
+    :param error: name of the exception's class.
+    :param message: its message, as one line of limited length.
+    :param refused_ms: when, Unix milliseconds by the writer's clock.
+    :param number: that of its commit; 0 until it is in a state.
+    """
+
+    window: str
+    who: Mapping[str, Any]
+    error: str
+    message: str
+    refused_ms: int
     number: int = 0
 
 
@@ -122,14 +140,12 @@ class Output(NamedTuple):
 class Published(NamedTuple):
     """The rows of an attempt are the window's from now on.
 
-    :param window: the window's name.
     :param attempt: the attempt's number.
     :param run: which of the drivers that were started for it.
     :param result: hash of the file with what it read and wrote.
     :param outputs: where its rows are, the first one first.
     :param apart: whether its rows have a place of their own, so that no other attempt can have replaced them.
     :param published_ms: when, Unix milliseconds by the publisher's clock, for people.
-    :param number: that of its commit; 0 until it is in a state.
     :param verdict: in a state, what its verification found, as plain JSON; None before that.
     """
 
@@ -161,7 +177,6 @@ class Published(NamedTuple):
 class Verified(NamedTuple):
     """A publication was verified.
 
-    :param window: the window's name.
     :param attempt: number of the published attempt.
     :param verdict: what was found, as plain JSON.
     """
@@ -174,16 +189,13 @@ class Verified(NamedTuple):
 class Audited(NamedTuple):
     """A table that something else has written was compared with a window.
 
-    :param window: the window's name.
     :param table: what the table is called: a later audit of the same name takes this one's place.
     :param run: the audit's own name.
     :param report: hash of the file with what was found.
     :param counts: amounts by problem; empty for a complete table.
     :param rows: rows that the table has of the window.
-    :param who: the Airflow task and its try, or whoever else audits, as plain JSON.
     :param audited_ms: when, Unix milliseconds by the driver's clock, for people.
     :param records: records of the window; None if that isn't known any more.
-    :param number: that of its commit; 0 until it is in a state.
     """
 
     window: str
@@ -202,7 +214,6 @@ class Reloaded(NamedTuple):
     """A window is to be loaded again: what was attempted and published before no longer satisfies a load. Readers keep
     the old rows until the new ones are published.
 
-    :param window: the window's name.
     :param by: the run of a task that asked for it, so that its retries don't ask again; None for a command.
     """
 
@@ -239,7 +250,6 @@ class Restarted(NamedTuple):
         None when there are none.
     :param unloaded: what snapshots had seen of the logs that end, and no published window had when they were restarted.
         Kafka may have had more.
-    :param number: that of its commit; 0 until it is in a state.
     """
 
     at_ms: int
@@ -265,6 +275,7 @@ AnyEntry: TypeAlias = (
     | Pinned
     | RecordsCounted
     | Attempted
+    | Refused
     | Published
     | Verified
     | Audited
@@ -273,12 +284,14 @@ AnyEntry: TypeAlias = (
     | Rewound
     | Restarted
 )
+Entries: TypeAlias = tuple[AnyEntry, ...]
 _KINDS: Mapping[str, type[AnyEntry]] = {
     "created": Created,
     "snapshot": Snapshotted,
     "window": Pinned,
     "counted": RecordsCounted,
     "attempt": Attempted,
+    "refused": Refused,
     "published": Published,
     "verified": Verified,
     "audited": Audited,
@@ -288,33 +301,14 @@ _KINDS: Mapping[str, type[AnyEntry]] = {
     "restart": Restarted,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    "topics": tuple,
-    "lost": lambda rows: tuple(map(LogRange._make, rows)),
-    "unloaded": lambda rows: tuple(map(LogRange._make, rows)),
-    "truncated": lambda rows: tuple(map(SeenOffset._make, rows)),
-    "outputs": lambda rows: tuple(map(Output._make, rows)),
-    "resumed": OffsetSnapshot.from_json,
-}
-"""How fields are read that aren't plain JSON. A field's name means the same in all entries."""
 
 
 def entry_to_json(entry: AnyEntry) -> dict[str, Any]:
-    """Plain JSON, without the fields that have their default."""
-    usual = entry._field_defaults
-    changed = {name: value for name, value in entry._asdict().items() if name not in usual or value != usual[name]}
-    resumed = changed.get("resumed")
-    plain = {} if resumed is None else {"resumed": resumed.to_json()}
-    return {"entry": _NAMES[type(entry)]} | changed | plain
+    """The fields that don't have their default, and the kind."""
+    return {"entry": _NAMES[type(entry)]} | plain_json.fields_of(entry)
 
 
 def entry_from_json(stored: Mapping[str, Any]) -> AnyEntry:
-    """The inverse of :func:`entry_to_json`.
-
-    :raises LedgerCorruptError: when it is something else, or of a version that has other kinds.
-    """
-    try:
-        kind, fields = _KINDS[stored["entry"]], {name: value for name, value in stored.items() if name != "entry"}
-        return kind(**{name: _READ[name](value) if name in _READ else value for name, value in fields.items()})
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise LedgerCorruptError(f"This is not an entry of a ledger's log: {error!r}.") from error
+    """The inverse of :func:`entry_to_json`. Raises as :func:`.plain_json.read`, also for a version's kind that this one
+    doesn't know."""
+    return plain_json.read(_KINDS[stored["entry"]], {name: value for name, value in stored.items() if name != "entry"})

@@ -14,9 +14,8 @@ from urllib.parse import unquote
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.offsets.proof.reading import whole_windows
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, main_outputs
-from airflow_kafka_offsets.offsets.windows.ledger_names import is_window
+from airflow_kafka_offsets.offsets.windows.ledger_names import is_window, whole_windows
 
 _FOLDER = "files"
 _WINDOW = "window="
@@ -93,17 +92,14 @@ def _contents(ledger: Ledger, results: Mapping[str, RunResult | None]) -> dict[s
         # What was published before may have had other outputs.
         before = () if window is not None and window.publication and not window.reloaded else ("", *_topics(ledger))
         for output in {*(files or [""]), *before}:
-            contents[_file(name, output)] = "".join(f"{file}\n" for file in files.get(output, [])).encode()
+            file = "/".join(filter(None, (_FOLDER, output, f"{_WINDOW}{name}", "files.txt")))
+            contents[file] = "".join(f"{path}\n" for path in files.get(output, [])).encode()
     return contents
 
 
 def _topics(ledger: Ledger) -> list[str]:
     """The topics that have lists of their own."""
     return [name for name in ledger.files.names(_FOLDER) if not name.startswith(_WINDOW)]
-
-
-def _file(window: str, topic: str) -> str:
-    return "/".join(filter(None, (_FOLDER, topic, f"{_WINDOW}{window}", "files.txt")))
 
 
 def _plain(output: str) -> str:

@@ -114,7 +114,11 @@ class _Search:
                 high, ends = place - 1, (self._before[place], found[0])
             else:
                 return self._in(place, offset)
-        return self._between(high, low)
+        if low == len(self._windows):
+            return Found(OffsetPlace.AFTER, earlier=self._windows[high])
+        if high < 0 or self._range(high) is None:
+            return Found(OffsetPlace.BEFORE, later=self._windows[low])
+        return Found(OffsetPlace.HOLE, earlier=self._windows[high], later=self._windows[low])
 
     def _guess(self, offset: int, starts: tuple[int, int], ends: tuple[int, int]) -> int:
         """The window that should have an offset, between two places whose offsets on the partition are known."""
@@ -135,10 +139,3 @@ class _Search:
             for each in window.lost
         )
         return Found(OffsetPlace.LOST if gone else OffsetPlace.WINDOW, window)
-
-    def _between(self, earlier: int, later: int) -> Found:
-        if later == len(self._windows):
-            return Found(OffsetPlace.AFTER, earlier=self._windows[earlier])
-        if earlier < 0 or self._range(earlier) is None:
-            return Found(OffsetPlace.BEFORE, later=self._windows[later])
-        return Found(OffsetPlace.HOLE, earlier=self._windows[earlier], later=self._windows[later])

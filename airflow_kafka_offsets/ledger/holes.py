@@ -8,7 +8,7 @@ which nobody needs to load.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -126,25 +126,23 @@ def skipped_by(ledger: Ledger, window: Window) -> list[Hole]:
     Each hole is so one window's matter, whatever is loaded first. A window that was pinned when a later one was there
     fills a hole itself, as those of a backfill do, and answers for nothing: what it leaves is the later one's matter.
     """
-    windows = list(ledger.state.windows.values())
-    if any(each.number < window.number and each.start_ms >= window.end_ms for each in windows):
-        return []
-    times, start_ms = [], window.start_ms
-    for earlier in reversed([each for each in windows if each.end_ms <= window.start_ms]):
-        if earlier.end_ms < start_ms:
-            times.append((earlier.end_ms, start_ms))
-        if earlier.number < window.number:
-            return list(filter(None, (hole_between(ledger, *time) for time in times)))
-        start_ms = earlier.start_ms
-    return []  # it was the first one
+    before = [each for each in ledger.state.windows.values() if each.number < window.number]
+    if not before or before[-1].start_ms >= window.end_ms:
+        return []  # it was the first one, or a later one was there
+    skipped = [
+        hole_between(ledger, each.start_ms, each.end_ms)
+        for each in unpublished_stretches(ledger.state)
+        if each.window is None and before[-1].end_ms <= each.start_ms and each.end_ms <= window.start_ms
+    ]
+    return list(filter(None, reversed(skipped)))
 
 
 class Stretch(NamedTuple):
-    """Some time that no published window has.
+    """Some time whose offsets aren't loaded.
 
     :param start_ms: where it starts, Unix milliseconds; there is a snapshot.
     :param end_ms: where it ends; there is one too.
-    :param window: the window that is pinned for it, but not published; None when no window has it.
+    :param window: the window that is pinned for it; None when no window has it.
     """
 
     start_ms: int
@@ -152,17 +150,24 @@ class Stretch(NamedTuple):
     window: Window | None
 
 
-def stretches(state: State, *, reloads: bool = False) -> Iterator[Stretch]:
-    """What isn't loaded, from the start of the first window to the end of the last one, in order. All time after that
-    isn't loaded either.
+def unpublished_stretches(state: State) -> Iterator[Stretch]:
+    """What no published window has, from the start of the first window to the end of the last one, in order."""
+    return _without(state, lambda window: window.publication is not None)
 
-    :param reloads: also windows that are to be loaded again, though readers have their rows until then.
-    """
+
+def unloaded_stretches(state: State) -> Iterator[Stretch]:
+    """What isn't loaded, from the start of the first window to the end of the last one, in order. All time after that
+    isn't loaded either. A window that is to be loaded again is part of it, though readers have its rows until then; one
+    that something else has loaded, as audits say, isn't."""
+    return _without(state, lambda window: window.loaded is not None or window.is_elsewhere)
+
+
+def _without(state: State, is_done: Callable[[Window], bool]) -> Iterator[Stretch]:
     at_ms = None
     for window in state.windows.values():
         if at_ms is not None and at_ms < window.start_ms:
             yield Stretch(at_ms, window.start_ms, None)
-        if (window.loaded if reloads else window.publication) is None:
+        if not is_done(window):
             yield Stretch(window.start_ms, window.end_ms, window)
         at_ms = window.end_ms
 
@@ -173,7 +178,7 @@ def missing_since(ledger: Ledger, commits: Mapping[TopicPartition, int], window:
 
     :param commits: the committed offsets; a partition without a commit is absent, and begins with the first window.
     """
-    for stretch in reversed([each for each in stretches(ledger.state) if each.end_ms <= window.start_ms]):
+    for stretch in reversed([each for each in unpublished_stretches(ledger.state) if each.end_ms <= window.start_ms]):
         ranges = ledger.between(*stretch[:2])
         if any(lies_ahead(commits, TopicPartition.of(each), each.end_offset) for each in ranges):
             pinned, free = ((), tuple(ranges)) if stretch.window is None else ((stretch.window,), ())

@@ -19,18 +19,12 @@ from airflow_kafka_offsets.ledger.entries import AnyEntry, Created, Published
 from airflow_kafka_offsets.ledger.files import WINDOWS, manifest_file
 from airflow_kafka_offsets.ledger.log import Log
 from airflow_kafka_offsets.ledger.state import State, Window
-from airflow_kafka_offsets.ledger.storage import (
-    LedgerPath,
-    StoredFiles,
-    require_exclusive_creation,
-    uri_for_spark,
-)
+from airflow_kafka_offsets.ledger.storage import LedgerPath, StoredFiles, require_exclusive_creation, uri_for_spark
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import check_pipeline_name
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.offsets.windows.ranges import ranges_between
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 K = TypeVar("K")

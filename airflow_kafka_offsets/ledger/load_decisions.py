@@ -1,43 +1,66 @@
-"""Decisions about loads: which attempts begin, and whose rows count. As :mod:`.decisions`, of which they are a part."""
+"""Decisions about loads: which attempts begin, and whose rows count. As :mod:`.decisions`, of which they are a part.
+
+Where one takes a manifest, it is the hash of the one that its caller has read: raises as :meth:`.State.window`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from airflow_kafka_offsets.errors import (
-    CommitConflictError,
-    LedgerConflictError,
-    shorten,
+from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError, shorten
+from airflow_kafka_offsets.ledger.entries import (
+    Attempted,
+    Audited,
+    Entries,
+    Output,
+    Published,
+    RecordsCounted,
+    Refused,
+    Reloaded,
+    Verified,
 )
-from airflow_kafka_offsets.ledger.decisions import Entries
-from airflow_kafka_offsets.ledger.entries import Attempted, Output, Published, RecordsCounted, Reloaded, Verified
 from airflow_kafka_offsets.ledger.state import State, Window
 
 
 def begin(state: State, wish: Attempted, manifest: str) -> Entries:
-    """Begin an attempt at a window, unless its publication satisfies a load.
-
-    :param manifest: hash of the manifest that the attempt reads.
-    :raises LedgerConflictError: when the window isn't there, or is another one of that name.
-    """
+    """Begin an attempt at a window, unless its publication satisfies a load."""
     window = state.window(wish.window, manifest)
     return () if window.loaded is not None else (wish,)
 
 
-def count(state: State, wish: RecordsCounted, manifest: str) -> Entries:
-    """Record which offsets of a window have a record, once.
+def refuse(state: State, wish: Refused, manifest: str) -> Entries:
+    """Record that a load was refused before an attempt began: once for a run, unless its retries are told something
+    else.
 
-    :param manifest: hash of the manifest whose ranges were counted.
+    :param manifest: hash of the manifest that the load has.
     :raises LedgerConflictError: when the window isn't there, or is another one of that name.
     """
+    window = state.window(wish.window, manifest)
+    known = window.refused
+    is_known = known is not None and _of_a_run(known) == _of_a_run(wish)
+    return () if window.loaded is not None or is_known else (wish,)
+
+
+def _of_a_run(refused: Refused) -> tuple[object, ...]:
+    return (refused.error, refused.message, *map(refused.who.get, ("dag_id", "run_id", "task_id", "map_index")))
+
+
+def count(state: State, wish: RecordsCounted, manifest: str) -> Entries:
+    """Record which offsets of a window have a record, once."""
     return () if state.window(wish.window, manifest).census is not None else (wish,)
+
+
+def audit(state: State, wish: Audited, manifest: str) -> Entries:
+    """Record an audit, once. A later one of the same table takes an earlier one's place."""
+    window = state.window(wish.window, manifest)
+    known = next((each for each in window.audits if each.table == wish.table), None)
+    is_old = known is not None and (known.run == wish.run or known.audited_ms > wish.audited_ms)
+    return () if is_old else (wish,)
 
 
 def publish(state: State, wish: Published, manifest: str) -> Entries:
     """Publish an attempt, unless a publication stands already.
 
-    :param manifest: hash of the manifest that the attempt has read.
-    :raises LedgerConflictError: when the window isn't there, or is another one of that name.
     :raises CommitConflictError: when the window is to be loaded again since the attempt began, or a later attempt may
         have replaced its rows: another attempt helps.
     """

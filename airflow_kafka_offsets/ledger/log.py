@@ -10,6 +10,8 @@ needs, however long the log is.
 
 from __future__ import annotations
 
+import gc
+import gzip
 import json
 import logging
 import random
@@ -21,16 +23,14 @@ from uuid import uuid4
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerConflictError, LedgerCorruptError
-from airflow_kafka_offsets.ledger import checkpoints
 from airflow_kafka_offsets.ledger.entries import AnyEntry, entry_from_json, entry_to_json
 from airflow_kafka_offsets.ledger.files import Files, checkpoint_file, commit_file, newest_commit
-from airflow_kafka_offsets.ledger.fold import Commit, fold
-from airflow_kafka_offsets.ledger.state import State
+from airflow_kafka_offsets.ledger.state import Commit, State, fold
+from airflow_kafka_offsets.offsets import plain_json
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
 _MOST_SINCE, _MOST_SINCE_BYTES = 50, 65_536
 """Most commits that one repeats, and most bytes of them. Then its writer makes a checkpoint."""
 _LONGEST_PAUSE_S = 0.1
@@ -61,18 +61,15 @@ class CommitFile:
     rests_on: RestsOn
 
     def to_bytes(self) -> bytes:
+        since = [_entries_json(commit) for commit in self.rests_on.since]
         fields = {
-            "format": FORMAT,
+            "format": plain_json.FORMAT,
             "id": self.id,
             "number": self.commit.number,
             "entries": _entries_json(self.commit),
-            "rests_on": {
-                "checkpoint": self.rests_on.checkpoint,
-                "sha256": self.rests_on.sha256,
-                "since": [_entries_json(commit) for commit in self.rests_on.since],
-            },
+            "rests_on": self.rests_on._asdict() | {"since": since},
         }
-        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+        return plain_json.text_of(fields).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
@@ -82,8 +79,8 @@ class CommitFile:
         """
         try:
             fields = json.loads(content)
-            if fields["format"] != FORMAT:
-                raise ValueError(f"format {fields['format']!r}, this version reads {FORMAT}")
+            if fields["format"] != plain_json.FORMAT:
+                raise ValueError(f"format {fields['format']!r}, this version reads {plain_json.FORMAT}")
             rests_on, number = fields["rests_on"], fields["number"]
             first = rests_on["checkpoint"] + 1
             since = tuple(_commit(first + place, each) for place, each in enumerate(rests_on["since"]))
@@ -91,7 +88,7 @@ class CommitFile:
                 raise ValueError(f"commit {number} repeats {len(since)} commits from {first} on")
             below = RestsOn(first - 1, str(rests_on["sha256"]), since)
             return cls(str(fields["id"]), _commit(number, fields["entries"]), below)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise LedgerCorruptError(f"it is not a commit: {error!r}") from error
 
 
@@ -101,6 +98,24 @@ def _entries_json(commit: Commit) -> list[dict[str, Any]]:
 
 def _commit(number: int, entries: Iterable[dict[str, Any]]) -> Commit:
     return Commit(number, tuple(map(entry_from_json, entries)))
+
+
+def checkpoint_of(state: State) -> bytes:
+    """A state as a file, which may be deleted at any time. A commit names the checkpoint that it rests on by its number
+    and its hash. So one that is missing, torn, or forged is found out, and costs time alone: the commits before it are
+    read instead."""
+    return gzip.compress(plain_json.to_bytes(state), mtime=0)
+
+
+def state_of(checkpoint: bytes) -> State:
+    """The inverse of :func:`checkpoint_of`."""
+    was_enabled = gc.isenabled()
+    gc.disable()  # Python's collector would look through all rows again and again while they are made
+    try:
+        return plain_json.from_bytes(State, gzip.decompress(checkpoint), "a checkpoint")
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,15 +209,14 @@ class Log:
         """What the next commit rests on: a new checkpoint, if there is much since the last one; stored before a commit
         names it."""
         since = head.rests_on.since
-        size = sum(len(json.dumps(_entries_json(commit))) for commit in since)
+        size = sum(len(plain_json.text_of(_entries_json(commit))) for commit in since)
         if len(since) < _MOST_SINCE and size < _MOST_SINCE_BYTES:
             return head.rests_on
-        content = checkpoints.to_bytes(head.state)
+        content = checkpoint_of(head.state)
         self._files.replace(checkpoint_file(head.state.number), content)
         return RestsOn(head.state.number, digest(content))
 
     def _advance(self, number: int) -> None:
-        """Read what was committed up to a number."""
         if number <= self._head.state.number:
             return
         newest, before = self._file(number, is_newest=True), self._head
@@ -222,19 +236,15 @@ class Log:
         while True:
             base, sha256, since = commit.rests_on
             commits = [*since, commit.commit, *commits]
-            state = self._checkpoint(base, sha256) if base else State()
-            if state is not None:
-                return fold(state, commits)
-            commit = self._file(base)
-
-    def _checkpoint(self, number: int, sha256: str) -> State | None:
-        content = self._files.read(checkpoint_file(number))
-        if content is None or digest(content) != sha256:
+            if not base:
+                return fold(State(), commits)
+            content = self._files.read(checkpoint_file(base))
+            if content is not None and digest(content) == sha256:
+                return fold(state_of(content), commits)
             log.info(
-                "Checkpoint %s of %s is missing or was changed: older commits are read instead.", number, self._where
+                "Checkpoint %s of %s is missing or was changed: older commits are read instead.", base, self._where
             )
-            return None
-        return checkpoints.from_bytes(content)
+            commit = self._file(base)
 
     def _file(self, number: int, *, is_newest: bool = False) -> CommitFile:
         name = commit_file(number)

@@ -1,4 +1,5 @@
-"""The state: what the commits of a pipeline's log add up to. A value that nobody changes; no I/O, no race, no clock.
+"""The state: what the commits of a pipeline's log add up to, entry by entry. A value that nobody changes; no I/O, no
+race, no clock.
 
 Two rules make it simple. Snapshots are in the order of their times, and each lies above the offsets of the one before
 it. Windows never cross in time. So a window's name, which is the times of its two snapshots, says what it shares with
@@ -9,14 +10,31 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
-from airflow_kafka_offsets.ledger.entries import Attempted, Audited, Created, Published, Restarted, Snapshotted
+from airflow_kafka_offsets.ledger.entries import (
+    AnyEntry,
+    Attempted,
+    Audited,
+    Created,
+    Entries,
+    Pinned,
+    Published,
+    RecordsCounted,
+    Refused,
+    Reloaded,
+    Restarted,
+    Rewound,
+    Snapshotted,
+    Verified,
+    Voided,
+)
 from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 
 
@@ -36,6 +54,7 @@ class Window(NamedTuple):
     :param publication: the one that counts; None when nothing is published.
     :param audits: the last one of each table, by its name.
     :param census: hash of the file that says which of its offsets have a record; None if nobody has counted them.
+    :param refusal: the last load that was refused before an attempt began; None if none was.
     """
 
     name: str
@@ -51,6 +70,7 @@ class Window(NamedTuple):
     publication: Published | None = None
     audits: tuple[Audited, ...] = ()
     census: str | None = None
+    refusal: Refused | None = None
 
     @property
     def loaded(self) -> Published | None:
@@ -69,6 +89,20 @@ class Window(NamedTuple):
         """The attempt that began last, if the window wasn't reloaded since; None when there is none."""
         last = self.attempts[-1] if self.attempts else None
         return last if last is not None and last.number > self.reloaded else None
+
+    @property
+    def refused(self) -> Refused | None:
+        """Why the newest load was refused before an attempt began; None if one has begun or was asked for since, or
+        none is needed."""
+        newest, refusal = self.newest_attempt, self.refusal
+        since = max(self.reloaded, 0 if newest is None else newest.number)
+        return refusal if self.loaded is None and refusal is not None and refusal.number > since else None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether something else has loaded it, and nothing that this ledger knows: all tables that were audited are
+        complete."""
+        return self.publication is None and bool(self.audits) and not any(each.counts for each in self.audits)
 
     @property
     def lost(self) -> tuple[LogRange, ...]:
@@ -190,3 +224,97 @@ class State:
         What was decided after a restart that stops counting doesn't: it may be without the restart's topics."""
         gone = min((restart.number for restart in self.restarts if restart.at_ms > to_ms), default=sys.maxsize)
         return lambda number, at_ms: at_ms <= to_ms and number < gone
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One step of the log, which happened or didn't.
+
+    :param number: its number, from 1 on, without gaps.
+    :param entries: what it says.
+    """
+
+    number: int
+    entries: Entries
+
+
+def fold(state: State, commits: Iterable[Commit]) -> State:
+    """What a state and the commits after it add up to.
+
+    :raises LedgerCorruptError: when commits are missing between the two, or say what nothing could have decided.
+    """
+    # Their entries change copies, made once, however many commits there are.
+    folded = replace(state, snapshots=dict(state.snapshots), windows=dict(state.windows))
+    for number, entries in ((commit.number, commit.entries) for commit in commits):
+        if number != folded.number + 1:
+            raise LedgerCorruptError(
+                f"Commit {number} of the ledger's log follows {folded.number}: what is between is missing."
+            )
+        folded = replace(folded, number=number)
+        try:
+            for entry in entries:
+                folded = _after(folded, entry)
+        except KeyError as error:
+            raise LedgerCorruptError(f"Commit {number} is about {error}, which the log doesn't have.") from error
+    return replace(
+        folded, snapshots=dict(sorted(folded.snapshots.items())), windows=dict(sorted(folded.windows.items()))
+    )
+
+
+def _after(state: State, entry: AnyEntry) -> State:
+    """The state after an entry of its newest commit."""
+    number = state.number
+    match entry:
+        case Created():
+            return replace(state, created=entry)
+        case Snapshotted():
+            state.snapshots[entry.at_ms] = entry._replace(number=number)
+        case Pinned(name, manifest, offsets, by):
+            state.windows[name] = Window(name, *window_extent(name), number, manifest, offsets, by)
+        case Voided():
+            return _without(state, [entry.window])
+        case Rewound():
+            counts = state.counts_after(entry.to_ms)
+            for stored in [each for at_ms, each in state.snapshots.items() if not counts(each.number, at_ms)]:
+                del state.snapshots[stored.at_ms]
+            gone = [each.name for each in state.windows.values() if not counts(each.number, each.end_ms)]
+            restarts = tuple(each for each in state.restarts if each.at_ms <= entry.to_ms)
+            return replace(_without(state, gone), restarts=restarts, turned=number)
+        case Restarted():
+            return replace(state, restarts=(*state.restarts, entry._replace(number=number)), turned=number)
+        case _:
+            state.windows[entry.window] = _window_after(state.windows[entry.window], entry, number)
+    return state
+
+
+def _without(state: State, names: Iterable[str]) -> State:
+    gone = [state.windows.pop(name) for name in names]
+    rows_left = {each.name for each in gone if each.attempts and each.offsets}
+    return replace(state, rows_left=state.rows_left | rows_left)
+
+
+def _window_after(
+    window: Window, entry: RecordsCounted | Attempted | Refused | Published | Verified | Audited | Reloaded, number: int
+) -> Window:
+    match entry:
+        case RecordsCounted():
+            return window._replace(census=entry.census)
+        case Attempted():
+            return window._replace(attempts=(*window.attempts, entry._replace(number=number)))
+        case Refused():
+            return window._replace(refusal=entry._replace(number=number))
+        case Published():
+            # Earlier attempts can't be published any more; later ones may have replaced rows in a table.
+            attempts = tuple(each for each in window.attempts if each.number >= entry.attempt)
+            return window._replace(attempts=attempts, publication=entry._replace(number=number), refusal=None)
+        case Verified():
+            counts = window.publication
+            if counts is None or counts.attempt != entry.attempt:
+                raise LedgerCorruptError(f"Commit {number} is a verdict on what isn't published: {entry}.")
+            return window._replace(publication=counts._replace(verdict=entry.verdict))
+        case Audited():
+            audits = {each.table: each for each in window.audits} | {entry.table: entry._replace(number=number)}
+            return window._replace(audits=tuple(audits[table] for table in sorted(audits)))
+        case Reloaded():
+            by = (entry.by,) if entry.by else ()
+            return window._replace(reloaded=number, reloaded_by=(*window.reloaded_by, *by))

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
@@ -35,6 +36,8 @@ _MOST_TRIES = 15
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
 """Pauses before a file is created again grow from the one to the other: about five seconds for all of them."""
 _TAKEN = (409, 412)
+_LONGEST_LINE = 200
+"""How much is shown of an error."""
 _HADOOP_SCHEMES = {"gcs": "gs", "local": "file", "": "file"}
 
 T = TypeVar("T")
@@ -75,7 +78,7 @@ class LedgerPath:
 
 @dataclass(frozen=True, slots=True)
 class StoredFiles:
-    """The files below a pipeline's folder, as the ledger's log takes them.
+    """The files below a pipeline's folder, as the ledger's log takes them: see :class:`.files.Files`.
 
     :param folder: the pipeline's folder.
     """
@@ -83,19 +86,15 @@ class StoredFiles:
     folder: LedgerPath
 
     def names(self, folder: str) -> list[str]:
-        """See :class:`.files.Files`."""
         return names(self.folder / folder)
 
     def read(self, name: str) -> bytes | None:
-        """See :class:`.files.Files`."""
         return read(self.folder / name)
 
     def create(self, name: str, content: bytes) -> bool:
-        """See :class:`.files.Files`."""
         return create_exclusive(self.folder / name, content)
 
     def replace(self, name: str, content: bytes) -> None:
-        """See :class:`.files.Files`."""
         replace_file(self.folder / name, content)
 
 
@@ -321,3 +320,15 @@ def _sync(folder: Path) -> None:
             raise
     finally:
         os.close(place)
+
+
+def is_from_store(error: BaseException) -> bool:
+    """Whether the store failed: the last module of this package in the traceback is the one that accesses files."""
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
+    ours = [name for name in modules if name.startswith("airflow_kafka_offsets.")]
+    return bool(ours) and ours[-1] == __name__
+
+
+def first_line(error: BaseException) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:_LONGEST_LINE].removesuffix(": ").rstrip(".")

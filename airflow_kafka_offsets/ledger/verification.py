@@ -13,12 +13,12 @@ from itertools import chain
 
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerError, number_of, shorten
 from airflow_kafka_offsets.ledger import file_lists
+from airflow_kafka_offsets.ledger.counted import WindowStatus, statuses
 from airflow_kafka_offsets.ledger.entries import Output, Published
-from airflow_kafka_offsets.ledger.holes import hole_between, hole_times
+from airflow_kafka_offsets.ledger.holes import hole_between, hole_times, unloaded_stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
@@ -49,7 +49,8 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     :param full: also read the files of windows that were verified after they were loaded.
     """
     state = ledger.state
-    chosen = [window for window in state.windows.values() if full or not _is_verified(window)]
+    loaded = ((each, each.loaded) for each in state.windows.values())
+    chosen = [window for window, stands in loaded if full or stands is None or stands.verdict is None]
     claims = list(chain(*in_parallel(lambda window: list(_examine(ledger, window)), chosen)))
     kept = len(state.windows) - len(chosen)
     if kept:
@@ -61,10 +62,6 @@ def verify(ledger: Ledger, *, full: bool = False) -> list[Claim]:
     claims += filter(None, (_hole(ledger, *time) for time in hole_times(state)))
     claims += _unpublished(ledger)
     return claims
-
-
-def _is_verified(window: Window) -> bool:
-    return window.loaded is not None and window.loaded.verdict is not None
 
 
 def _examine(ledger: Ledger, window: Window) -> Iterator[Claim]:
@@ -161,7 +158,9 @@ def _hole(ledger: Ledger, start_ms: int, end_ms: int) -> Claim | None:
 def _unpublished(ledger: Ledger) -> Iterator[Claim]:
     """Windows with offsets that aren't loaded, though a later one is published, or that failed."""
     last_ms = max((window.end_ms for window in ledger.state.published), default=0)
-    waiting = [window for window in ledger.state.windows.values() if window.loaded is None and window.offsets]
+    waiting = [
+        each.window for each in unloaded_stretches(ledger.state) if each.window is not None and each.window.offsets
+    ]
     status = statuses(ledger, waiting)
     failed = [window for window in waiting if status[window.name] is WindowStatus.FAILED]
     late = [window for window in waiting if window.end_ms <= last_ms and window not in failed]

@@ -15,7 +15,7 @@ from airflow.sdk import BaseOperatorLink
 from airflow_kafka_offsets.hooks.ledger import ledger_of
 from airflow_kafka_offsets.ledger.files import WINDOWS
 from airflow_kafka_offsets.ledger.storage import uri_for_spark
-from airflow_kafka_offsets.lineage.page_address import window_address
+from airflow_kafka_offsets.lineage import window_address
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
 
 if TYPE_CHECKING:

@@ -87,16 +87,15 @@ def _claims(seen: TaskWindow, verdict: Verdict) -> list[data_quality_assertions_
         "written_is_read": verdict.written_problems,
         "window_tiles": seen.holes,
     }
-    return [_assertion(seen, claim, problems) for claim, problems in found.items()]
-
-
-def _assertion(seen: TaskWindow, claim: str, problems: Sequence[str]) -> data_quality_assertions_dataset.Assertion:
-    return data_quality_assertions_dataset.Assertion(
-        assertion=claim,
-        success=not problems,
-        actual=shorten(problems) if problems else None,
-        params={"window": seen.window, "manifest": seen.uri, "sha256": seen.sha256},
-    )
+    return [
+        data_quality_assertions_dataset.Assertion(
+            assertion=claim,
+            success=not problems,
+            actual=shorten(problems) if problems else None,
+            params={"window": seen.window, "manifest": seen.uri, "sha256": seen.sha256},
+        )
+        for claim, problems in found.items()
+    ]
 
 
 def dataset_name(output: str) -> tuple[str, str]:

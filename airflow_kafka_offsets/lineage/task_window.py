@@ -14,7 +14,7 @@ from airflow_kafka_offsets.ledger.ledger import PinnedManifest
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.proof.audit import Verdict
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_extent
-from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
+from airflow_kafka_offsets.references import WindowRef, WindowRefs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -7,6 +7,7 @@ data on its element until the caller raises it.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -81,6 +82,19 @@ def merged(ranges: Iterable[LogRange]) -> list[LogRange]:
         else:
             found.append(each)
     return found
+
+
+def pieces(ranges: Iterable[LogRange]) -> dict[TopicPartition, list[LogRange]]:
+    """Ranges by partition, in order."""
+    found: dict[TopicPartition, list[LogRange]] = defaultdict(list)
+    for each in sorted(ranges):
+        found[TopicPartition.of(each)].append(each)
+    return dict(found)
+
+
+def span_of(ranges: Iterable[LogRange]) -> int:
+    """Number of offsets in some ranges that don't overlap."""
+    return sum(each.span for each in ranges)
 
 
 T = TypeVar("T", bound=OnPartition)

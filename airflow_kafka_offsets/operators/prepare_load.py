@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.providers.common.compat.sdk import AirflowSkipException, BaseOperator
+from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.arguments import as_flag, check_choice, constant
 from airflow_kafka_offsets.errors import ConfigurationError, number_of, shorten
 from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.storage import LedgerPath
 from airflow_kafka_offsets.offsets.windows.ledger_names import DRIVERS
-from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.operators import failing_fast
+from airflow_kafka_offsets.operators.spark_operator import KafkaLoadOperator
 from airflow_kafka_offsets.pipelines.attempts import Wanted
-from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
+from airflow_kafka_offsets.references import WindowRefs
 from airflow_kafka_offsets.spark.session import conf as driver_conf
-from airflow_kafka_offsets.spark.session.release import SparkRelease, packages_in, usual_scala
-from airflow_kafka_offsets.spark.table_load import TableLoad
-from airflow_kafka_offsets.submission.application import as_application
+from airflow_kafka_offsets.spark.session.release import SparkRelease, packages_in, table_confs, usual_scala
 from airflow_kafka_offsets.submission.batch import Batch
-from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
+from airflow_kafka_offsets.submission.confs import default_confs, token_endpoint_allowed, window_confs
 from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad, Program
 from airflow_kafka_offsets.submission.spark_arguments import PACKAGES, PY_FILES
-from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
 from airflow_kafka_offsets.submission.tries import LoadTry, Outcome
-from airflow_kafka_offsets.submission.window_confs import default_confs, token_endpoint_allowed, window_confs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -73,7 +68,7 @@ class SparkCluster:
     gives_credentials: bool = False
 
 
-class KafkaPrepareLoadOperator(BaseOperator):
+class KafkaPrepareLoadOperator(KafkaLoadOperator):
     """
     Prepares the load of pinned windows for any operator that submits Spark. The next task submits it;
     ``KafkaVerifyWindowOperator`` with ``load=`` then waits for the driver's counts and publishes the window.
@@ -99,8 +94,9 @@ class KafkaPrepareLoadOperator(BaseOperator):
         packages. ``spark.submit.pyFiles`` are further Python files: URIs, or files on this worker, which are stored.
         (templated)
     :param cluster: what the cluster has, and where it reads files. (templated)
-    :param on_data_loss: what to do when records of the window are deleted: ``fail`` (default), or ``load_rest``.
-    :param allow_gaps: the topics may have offsets without a record, such as transactions leave.
+
+    ``on_data_loss`` and ``allow_gaps`` are those of
+    :class:`~airflow_kafka_offsets.operators.spark_operator.KafkaLoadOperator`.
 
     XCom: ``{"window", "ref", "attempt", "needs_driver", "conf", "application", "py_files", "packages", "arguments",
     "conf_args", "options_text", "submit"}``. ``attempt`` is the attempt's number. ``conf`` includes the packages, as
@@ -115,41 +111,18 @@ class KafkaPrepareLoadOperator(BaseOperator):
     ui_color = "#fdebd0"
 
     def __init__(
-        self,
-        *,
-        window: Any,
-        reload: bool | str = False,
-        application: str | TableLoad = LOAD_APPLICATION,
-        application_args: Sequence[str] = (),
-        conf: Mapping[str, str] | None = None,
-        cluster: SparkCluster | None = None,
-        on_data_loss: DataLossPolicy = "fail",
-        allow_gaps: bool = False,
-        **kwargs: Any,
+        self, *, conf: Mapping[str, str] | None = None, cluster: SparkCluster | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**{"multiple_outputs": True, **kwargs})
-        self.window = window
-        self.reload = reload
-        self.application, self.table = as_application(application, application_args)
-        if self.table is not None:
-            application_args = self.table.arguments()
-        self.application_args = application_args
         self.conf = conf
         self.cluster = SparkCluster() if cluster is None else cluster
-        self.on_data_loss = on_data_loss
-        self.allow_gaps = allow_gaps
-        WindowRef.check(window)
-        as_flag(constant(reload, False), "reload")
-        check_choice("on_data_loss", on_data_loss, *get_args(DataLossPolicy))
         if isinstance(conf, Mapping):
             self._given()
 
     def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
-        """Render copies of cluster and table: Airflow renders an object in place, and tasks may share it."""
-        self.cluster, self.table = copy(self.cluster), deepcopy(self.table)
+        """Render a copy of the cluster: Airflow renders an object in place, and tasks may share it."""
+        self.cluster = copy(self.cluster)
         super().render_template_fields(context, jinja_env)
-        if self.table is not None:
-            self.application_args = self.table.arguments()
 
     @failing_fast()
     def execute(self, context: Context) -> dict[str, Any]:
@@ -157,18 +130,16 @@ class KafkaPrepareLoadOperator(BaseOperator):
         refs = WindowRefs.from_json(self.window)
         if not refs.refs:
             raise AirflowSkipException("There are no windows to load, and so nothing to submit.")
-        load = LoadTry.of(context, refs, self.on_data_loss)
-        if self.table is not None:
-            self.table.refuse_rendered(refs.schema_registry_conn_id)
+        load = self._load(context, refs)
         settings, given = refs.driver_options(), self._given()
         if settings.secret and not self.cluster.gives_credentials:
             raise ConfigurationError(
-                f"Connection {refs.conn_ids} has credentials ({', '.join(sorted(settings.secret))}), which "
-                "this task never stores or returns. Have the cluster's secret store give them to the driver as "
+                f"The connection of {refs.refs[0].pipeline} has credentials ({', '.join(sorted(settings.secret))}), "
+                "which this task never stores or returns. Have the cluster's secret store give them to the driver as "
                 f"{driver_conf.SECRETS_VARIABLE}, then set cluster=SparkCluster(gives_credentials=True)."
             )
         program = self._program(load, given)
-        load = load.reload() if as_flag(self.reload, "reload") else load
+        load = self._reloaded(load)
         outcomes, batch = load.begin()
         attempts = self._attempts(load, outcomes, batch)
         needed = batch.numbers or [(each, number) for each, number in attempts.items() if number is not None]
@@ -193,7 +164,7 @@ class KafkaPrepareLoadOperator(BaseOperator):
         failed = [each for each, found in outcomes.items() if isinstance(found, Exception)]
         failure = load.failure(outcomes)
         if failure is not None and len(failed) == len(load.windows):
-            raise failure if load.refs.is_list else failure.failed[0].error
+            raise failure
         if failure is not None:
             self.log.error("%s", failure)
         published = {each: found.attempt for each, found in outcomes.items() if isinstance(found, Published)}
@@ -215,12 +186,12 @@ class KafkaPrepareLoadOperator(BaseOperator):
         if self.cluster.spark_version is not None:
             release = SparkRelease(self.cluster.spark_version, usual_scala(self.cluster.spark_version))
             release.refuse_other(*packages)
-            packages = with_packages(self._kinds, release, packages, None)
+            packages = release.with_packages(self._kinds, packages, None)
         return Program(
             application=files.python_file(self.application),
             py_files=[files.bundle(), *map(files.python_file, packages_in(given.get(PY_FILES)))],
             packages=packages,
-            arguments=[str(word) for word in self.application_args],
+            arguments=[str(word) for word in self.application_args or ()],
         )
 
     @property

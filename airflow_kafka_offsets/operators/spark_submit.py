@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_kafka_offsets.arguments import as_flag, as_milliseconds, check_choice, constant
+from airflow_kafka_offsets.arguments import as_milliseconds
 from airflow_kafka_offsets.compat.airflow_versions import task_state
-from airflow_kafka_offsets.compat.spark_provider import kept_output
-from airflow_kafka_offsets.errors import DriverGoneError, KafkaOffsetsError, LedgerError, SparkFailedError
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    DriverGoneError,
+    KafkaOffsetsError,
+    LedgerError,
+    SparkFailedError,
+)
 from airflow_kafka_offsets.ledger.entries import Attempted, Published
-from airflow_kafka_offsets.ledger.storage import outcomes
-from airflow_kafka_offsets.lineage.links import SparkUILink, TellsLineage, WindowLink, window_page
-from airflow_kafka_offsets.lineage.task_window import TaskWindow, note_outlets
+from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, window_page
+from airflow_kafka_offsets.lineage.task_window import note_outlets
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
-from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-from airflow_kafka_offsets.operators.pipeline_operator import failing_fast
+from airflow_kafka_offsets.operators import failing_fast
+from airflow_kafka_offsets.operators.spark_operator import KafkaLoadOperator, KafkaSparkOperator
 from airflow_kafka_offsets.pipelines.attempts import Wanted
-from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
-from airflow_kafka_offsets.spark.table_load import TableLoad
-from airflow_kafka_offsets.submission.application import as_application, refuse_without_output
-from airflow_kafka_offsets.submission.batch import Batch
-from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
-from airflow_kafka_offsets.submission.driver_status import DriverStatus, require_deferrable
-from airflow_kafka_offsets.submission.found_application import found_application
-from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submission, Submitter
+from airflow_kafka_offsets.references import WindowRefs
+from airflow_kafka_offsets.submission.application import LOAD_APPLICATION
+from airflow_kafka_offsets.submission.batch import Batch, found_application
+from airflow_kafka_offsets.submission.driver import DriverStatus, require_deferrable
+from airflow_kafka_offsets.submission.spark_arguments import Submission, Submitter
 from airflow_kafka_offsets.submission.spark_failure import spark_failure
 from airflow_kafka_offsets.submission.tries import LoadTry, Outcome, own_number, report_line
-from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
+from airflow_kafka_offsets.triggers.ledger_looks import KafkaDriverEndedTrigger
 
 if TYPE_CHECKING:
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
 _TOLD = 20
 """Of so many windows at most, each has a line in the log."""
 
 
-class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
+class KafkaSparkSubmitOperator(KafkaLoadOperator, KafkaSparkOperator):
     """
     A ``SparkSubmitOperator`` whose application loads pinned windows, and that publishes each window once.
 
@@ -67,9 +66,6 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     :param reload: load the window again, though it is published: once in a run of this task, however often it is
         retried. Readers keep the old rows until the new ones are published. A Dag lets its runs ask for it with
         ``"{{ dag_run.conf.get('reload', '') }}"``. (templated)
-    :param on_data_loss: what to do when records of the window are deleted before Spark starts: ``fail`` (default),
-        naming exact counts, or ``load_rest``: load the rest, and record the loss with the attempt.
-    :param allow_gaps: the topics may have offsets without a record, such as transactions leave.
     :param connector: ``auto`` adds Spark's Kafka connector, in the version of the installed ``spark-submit``, to
         ``packages`` or, without them, to the user's conf ``spark.jars.packages``; for a :class:`TableLoad`, also the
         packages and confs of its table and formats. ``given`` leaves that to ``packages``, ``jars`` or the cluster. By
@@ -77,8 +73,9 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     :param deferrable: in cluster mode, wait for the driver on the triggerer instead of a worker: for the driver's notes
         in the ledger, and for its status on the cluster. On YARN it needs ``yarn_track_via_rm_api=True``, on Kubernetes
         ``track_driver_via_k8s_api=True``.
-    :param application: the ready-made load, as a :class:`~airflow_kafka_offsets.spark.table_load.TableLoad`; or
-        your own application, with its ``application_args``. (templated)
+
+    ``application``, ``application_args``, ``on_data_loss`` and ``allow_gaps`` are those of
+    :class:`~airflow_kafka_offsets.operators.spark_operator.KafkaLoadOperator`.
 
     While Spark runs, links lead to its UI and to the window's folder in the ledger; in deploy mode ``client``, Spark
     itself logs how many tasks of each stage are done.
@@ -93,47 +90,24 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
     operator_extra_links = (SparkUILink(), WindowLink())
     ui_color = "#fdebd0"
     application_id: str | None = None
-    _arguments: SparkArguments | None = None
-    _output: Callable[[], list[str]] | None = None
     _on_cluster: bool = False
     _running: tuple[LoadTry, Batch] | None = None
 
-    def __init__(
-        self,
-        *,
-        window: Any,
-        reload: bool | str = False,
-        on_data_loss: DataLossPolicy = "fail",
-        allow_gaps: bool = False,
-        connector: ConnectorChoice | None = None,
-        deferrable: bool = False,
-        application: str | TableLoad = LOAD_APPLICATION,
-        **kwargs: Any,
-    ) -> None:
-        program = LOAD_APPLICATION if isinstance(application, TableLoad) else application
-        super().__init__(application=program, **kwargs)
-        self.application, self.table = as_application(application, self.application_args)
-        if self.table is not None:
-            self.application_args = self.table.arguments()
-        refuse_without_output(self.application, self.application_args)
-        self.window = window
-        self.reload = reload
-        self.on_data_loss = on_data_loss
-        self.allow_gaps = allow_gaps
-        self.connector = connector
+    def __init__(self, *, deferrable: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.deferrable = deferrable
-        WindowRef.check(window)
-        as_flag(constant(reload, False), "reload")
-        check_choice("on_data_loss", on_data_loss, *get_args(DataLossPolicy))
-        if connector is not None:
-            check_choice("connector", connector, *get_args(ConnectorChoice))
+        self._refuse_without_output()
 
-    def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
-        """Render a copy of the table, as Airflow renders an object in place; its words are the application's."""
-        self.table = deepcopy(self.table)
-        super().render_template_fields(context, jinja_env)
-        if self.table is not None:
-            self.application_args = self.table.arguments()
+    def _refuse_without_output(self) -> None:
+        """Refuse the ready-made load without an output, which would be found only once Spark has started."""
+        words = self.application_args
+        if self.application != LOAD_APPLICATION or not isinstance(words, list | tuple | None):
+            return
+        if not any(not isinstance(word, str) or word.startswith("--output") or "{{" in word for word in words or ()):
+            raise ConfigurationError(
+                "The ready-made load has no output. Say where its rows go: application=TableLoad('s3://lake/orders'); "
+                "or name an application of your own."
+            )
 
     @failing_fast()
     def execute(self, context: Context) -> Any:  # the parent returns nothing
@@ -157,17 +131,9 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         return self._run(load, submitter, batch)
 
     def _load(self, context: Context, refs: WindowRefs) -> LoadTry:
-        load = LoadTry.of(context, refs, self.on_data_loss)
-        if self.table is not None:
-            self.table.refuse_rendered(refs.schema_registry_conn_id)
-        servers = load.kafka.settings().bootstrap_servers
-
-        def seen(each: Wanted) -> TaskWindow:  # short, as there may be a thousand manifests
-            return TaskWindow.of(each.ledger.pinned(each.window), bootstrap_servers=servers)
-
-        found = outcomes(seen, load.windows).values()
-        self.seen = tuple(each for each in found if isinstance(each, TaskWindow))
-        return load.reload() if as_flag(self.reload, "reload") else load
+        load = super()._load(context, refs)
+        self._see(load.windows, load.kafka)
+        return self._reloaded(load)
 
     def _check_deferrable(self, submitter: Submitter) -> None:
         if not self.deferrable:
@@ -212,21 +178,12 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         self._tell(batch)
         connector = self.connector or (None if self.table is None else "auto")
         submission = Submission(load, submitter, batch, self.allow_gaps, connector, self.table)
-        show_links = partial(self._show_links, load.context)
-        failure = None
         try:
-            with (
-                found_application(batch.files(), self.log, show_links),
-                submission.arguments(self) as self._arguments,
-            ):
-                self._hook = None  # the hook that was used until now doesn't have these arguments
-                self._submit(load.context, submitter)
-        except Exception as error:
-            # The provider's own error repeats a long command, and output that the log has already.
-            failure = spark_failure(self._printed(), error)
+            with found_application(batch.files(), self.log, partial(self._show_links, load.context)):
+                failure = self._submit(load.context, submitter, submission.arguments(self))
         finally:
-            self._arguments = self._running = None
-        return self._ended(load, batch, failure)
+            self._running = None
+        return self._ended(load, batch, None if failure is None else spark_failure(self._printed(), failure))
 
     def _tell(self, batch: Batch) -> None:
         for each, attempt in batch.attempts.items():
@@ -235,13 +192,6 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
                 self.log.info("Window %s is in %s; this is attempt %s", each.name, folder, attempt.number)
         if len(batch.attempts) > 1:
             self.log.info("One Spark application loads %s windows with %s offsets", len(batch.attempts), batch.span)
-
-    def _submit(self, context: Context, submitter: Submitter) -> None:
-        try:
-            super().execute(context)
-        except Exception as error:
-            submitter.program.explain(error, self._printed(), self._conn_id)
-            raise
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
         """Wait for the submitted driver, on this worker or on the triggerer."""
@@ -345,15 +295,6 @@ class KafkaSparkSubmitOperator(TellsLineage, SparkSubmitOperator):
         for key, page in pages.items():
             if page:
                 context["ti"].xcom_push(key=key, value=page)
-
-    def _printed(self) -> list[str]:
-        """The output of ``spark-submit``, without secrets."""
-        return self._output() if self._output else []
-
-    def _get_hook(self) -> SparkSubmitHook:
-        hook = super()._get_hook() if self._arguments is None else self._arguments.hook(self)
-        self._output = kept_output(hook)
-        return hook
 
     def on_kill(self) -> None:
         """End the driver, and record that what it hasn't proved has failed: the next try could still see it running for

@@ -1,30 +1,30 @@
-"""What verify proves of published windows, and records in their ledgers."""
+"""Publishes windows that are loaded, proves what is published, and records that in their ledgers."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_offsets.arguments import HolePolicy
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import KafkaOffsetsError, UnprovenError, or_error
 from airflow_kafka_offsets.hooks.metrics import tell
 from airflow_kafka_offsets.ledger import file_lists, load_decisions
-from airflow_kafka_offsets.ledger.counted import Counted, published_counts
+from airflow_kafka_offsets.ledger.counted import Counted, left_to_publish, published_counts
 from airflow_kafka_offsets.ledger.entries import Published, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import in_parallel, outcomes
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
-from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContents
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.measures import Measure
-from airflow_kafka_offsets.offsets.proof.audit import Verdict, explain, ranges_with_gaps
-from airflow_kafka_offsets.offsets.windows.policies import HolePolicy
-from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
+from airflow_kafka_offsets.offsets.proof.audit import Verdict
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.pipelines.attempts import Wanted
-from airflow_kafka_offsets.pipelines.loads import by_ledger_of, commit_each
+from airflow_kafka_offsets.pipelines.loads import by_ledger_of, commit_each, in_turn, publish_each, take_over
 from airflow_kafka_offsets.pipelines.log_changes import changed_since_each
 from airflow_kafka_offsets.runs.around import Around, is_backfill, refusal
 
@@ -61,40 +61,88 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Verifies published windows.
+    """Publishes windows that are loaded, and verifies what is published.
 
     :param context: the task's.
-    :param explain_gaps, on_hole: the task's arguments.
+    :param results: what drivers have handed over, by the hash of its manifest; None if results are in the ledger.
+    :param on_hole: the task's argument.
     """
 
     context: Context
-    explain_gaps: bool
+    results: Mapping[str, RunResult] | None
     on_hole: HolePolicy
 
     def verify(
-        self, client: OffsetsClient, windows: Mapping[Wanted, Published]
+        self, client: OffsetsClient, windows: Sequence[Wanted]
     ) -> dict[Wanted, VerifiedWindow | KafkaOffsetsError]:
-        """Verify windows: all verdicts in a ledger are recorded by one commit. One that fails doesn't hold up the
-        others.
+        """Publish what isn't published yet, and verify all that is. One that fails doesn't hold up the others.
 
         :raises ClusterError: when no broker can be asked.
         """
+        found: dict[Wanted, VerifiedWindow | KafkaOffsetsError] = {}
+        published: dict[Wanted, Published] = {}
+        for some in in_turn(windows):
+            for each, outcome in self._published(client, some).items():
+                if isinstance(outcome, Published):
+                    published[each] = outcome
+                else:
+                    found[each] = outcome
+        # All are published before one is verified: each looks at its neighbours.
+        for some in in_turn(list(published)):
+            found |= self._verified(client, {each: published[each] for each in some})
+        return found
+
+    def _published(
+        self, client: OffsetsClient, windows: Sequence[Wanted]
+    ) -> dict[Wanted, Published | KafkaOffsetsError]:
+        """The publication of each window, also if it isn't published yet; or why there is none."""
+        looked = {each: or_error(partial(self._left, client, each)) for each in windows}
+        new = publish_each(
+            lambda: nullcontext(client), {each: left for each, left in looked.items() if isinstance(left, Counted)}
+        )
+        for each, outcome in new.items():
+            if isinstance(outcome, Published):
+                log.info("Window %s is published: %s rows of attempt %s", each.name, outcome.rows, outcome.attempt)
+        return {each: left for each, left in looked.items() if not isinstance(left, Counted)} | new
+
+    def _left(self, client: OffsetsClient, wanted: Wanted) -> Published | Counted:
+        """The publication; or what is to be published first, as a driver's counts aren't yet.
+
+        :raises UnprovenError: when nothing is published, and nothing can be.
+        """
+        window = wanted.window
+        if window.loaded is not None:
+            return window.loaded
+        result = (self.results or {}).get(wanted.manifest)
+        if result is not None:
+            return take_over(client, wanted.ledger, window, result)
+        counted = left_to_publish(wanted.ledger, window) if self.results is None else None
+        if counted is None:
+            raise wanted.unpublished()
+        return counted
+
+    def _verified(
+        self, client: OffsetsClient, windows: Mapping[Wanted, Published]
+    ) -> dict[Wanted, VerifiedWindow | KafkaOffsetsError]:
+        """Verify published windows: all verdicts in a ledger are recorded by one commit."""
         counts = outcomes(lambda each: published_counts(each.ledger, each.window, windows[each]), windows)
         loaded = {each: found for each, found in counts.items() if isinstance(found, Counted)}
         failed: dict[Wanted, VerifiedWindow | KafkaOffsetsError] = {
             each: found for each, found in counts.items() if not isinstance(found, Counted)
         }
-        sources, found = _sources(client, loaded), {}
+        # That topics have changed since doesn't affect the verdict: Kafka told the driver after the read that the
+        # window came from the resolved ones.
+        sources = changed_since_each(
+            client, {each: counted.pinned.manifest for each, counted in loaded.items() if counted.window.offsets}
+        )
+        found = {}
         for each, counted in loaded.items():
-            verdict = or_error(partial(self._explained, client, counted))
             source = sources.get(each)
-            if isinstance(verdict, KafkaOffsetsError):
-                failed[each] = verdict
-            elif isinstance(source, KafkaOffsetsError):
+            if isinstance(source, KafkaOffsetsError):
                 failed[each] = source
             else:
                 around = Around.of(each.ledger, counted.window)
-                found[each] = _Found(counted, windows[each], verdict, around, source)
+                found[each] = _Found(counted, windows[each], counted.verdict, around, source)
         return failed | self._recorded(found)
 
     def _recorded(self, found: Mapping[Wanted, _Found]) -> dict[Wanted, VerifiedWindow]:
@@ -138,32 +186,6 @@ class Verifier:
             tell(_measures(loaded))
         return VerifiedWindow(report, seen, failure)
 
-    def _explained(self, client: OffsetsClient, loaded: Counted) -> Verdict:
-        """The verdict, with its gaps explained from the logs if ``explain_gaps`` is set and the window is proved."""
-        verdict = loaded.verdict
-        if not self.explain_gaps or not verdict.proved:
-            return verdict
-        manifest = loaded.pinned.manifest
-        ranges = ranges_with_gaps(manifest, loaded.result, loaded.attempt.lost)
-        if not ranges:
-            return replace(verdict, explained=GapCauses())
-        span = sum(gaps.end_offset - gaps.start_offset for gaps in ranges)
-        log.info("Explaining %s gaps: reading %s offsets in %s partitions", verdict.gaps, span, len(ranges))
-        topics = client.topic_facts(sorted(manifest.topics))
-        check_topics(manifest, client.cluster_id(), topics)
-        contents = client.log_contents(ranges, isolation_level=manifest.isolation_level)
-        LogContents(content for content in contents if not content.is_gone).raise_for_errors()
-        facts = (*manifest.topics.values(), *topics.values())
-        causes, problems = explain(loaded.result, contents, {topic.topic for topic in facts if topic.compacted})
-        return replace(verdict, explained=causes, read_problems=problems)
-
-
-def _sources(client: OffsetsClient, loaded: Mapping[Wanted, Counted]) -> dict[Wanted, str | KafkaOffsetsError | None]:
-    """How the topics of windows with offsets have changed since they were loaded; None if they haven't. This doesn't
-    affect the verdict: Kafka told the driver after the read that the window came from the resolved topics."""
-    manifests = {each: counted.pinned.manifest for each, counted in loaded.items() if counted.window.offsets}
-    return changed_since_each(client, manifests)
-
 
 def _correct_lists(ledger: Ledger, found: Sequence[_Found]) -> None:
     # Whoever published may have died before it wrote the list.
@@ -173,13 +195,8 @@ def _correct_lists(ledger: Ledger, found: Sequence[_Found]) -> None:
 
 
 def _wish(found: _Found) -> Verified:
-    return Verified(found.loaded.window.name, found.loaded.attempt.number, _stored(found.verdict))
-
-
-def _stored(verdict: Verdict) -> dict[str, Any]:
     """The verdict, as the ledger keeps it: short, as a checkpoint has those of all windows."""
-    explained = {} if verdict.explained is None else {"explained": asdict(verdict.explained)}
-    return {"verdict": str(verdict)} | explained
+    return Verified(found.loaded.window.name, found.loaded.attempt.number, {"verdict": str(found.verdict)})
 
 
 def _report(loaded: Counted, published: Published, verdict: Verdict) -> dict[str, Any]:
@@ -195,7 +212,6 @@ def _report(loaded: Counted, published: Published, verdict: Verdict) -> dict[str
         "read": result.read.count,
         "written": result.rows_written,
         "gaps": verdict.gaps,
-        "explained": None if verdict.explained is None else asdict(verdict.explained),
         "verdict": str(verdict),
     }
 

@@ -13,8 +13,8 @@ from fastapi import FastAPI, Header, HTTPException, Request, Response, status
 
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.page import failures
-from airflow_kafka_offsets.page.ledger_routes import OwnThreads, as_json, serve_ledgers
-from airflow_kafka_offsets.page.ledgers import Ledgers, encoded
+from airflow_kafka_offsets.page.ledger_routes import OwnThreads, as_json, serve_offsets, serve_windows
+from airflow_kafka_offsets.page.ledgers import Ledgers
 from airflow_kafka_offsets.page.permissions import ASKS, AnyReader
 from airflow_kafka_offsets.page.waits import page_kafka_conn_id, read_waits, waits_now
 
@@ -50,7 +50,9 @@ def make_app() -> FastAPI:
     app = FastAPI(title="Kafka windows", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[ASKS])
     app.middleware("http")(_with_headers)
     _serve_files(app)
-    serve_ledgers(app, in_own_thread(_READERS), Ledgers())
+    ledgers, reading = Ledgers(), in_own_thread(_READERS)
+    serve_windows(app, reading, ledgers)
+    serve_offsets(app, reading, ledgers)
     _serve_waits(app, in_own_thread(_WAITS_READERS), in_own_thread(_ASKING_KAFKA, _BUSY))
     return app
 
@@ -105,10 +107,10 @@ def _serve_waits(app: FastAPI, in_own_thread: OwnThreads, asking: OwnThreads) ->
     @app.get("/api/waits")
     @in_own_thread
     def waiting(reader: AnyReader) -> Response:
-        with failures.of_the_database():
+        with failures.of(*failures.DATABASE):
             found, more = read_waits(reader.may_read_tasks, _MOST_WAITS)
         answer = {"now_ms": now_ms(), "asks_kafka": bool(page_kafka_conn_id()), "more": more}
-        return as_json(encoded(answer | {"waits": [each.shown for each in found]}))
+        return as_json(answer | {"waits": [each.shown for each in found]})
 
     @app.get("/api/waits/now")
     @asking
@@ -118,8 +120,8 @@ def _serve_waits(app: FastAPI, in_own_thread: OwnThreads, asking: OwnThreads) ->
             raise HTTPException(status.HTTP_403_FORBIDDEN, "Only the button on the page asks Kafka.")
         if not page_kafka_conn_id():
             raise HTTPException(status.HTTP_400_BAD_REQUEST, _NOT_ASKED)
-        with failures.of_the_database():
+        with failures.of(*failures.DATABASE):
             found, more = read_waits(reader.may_read_tasks, _MOST_WAITS)
-        with failures.of_kafka():
+        with failures.of(*failures.KAFKA):
             answer = waits_now(found)
-        return as_json(encoded({"now_ms": now_ms(), "asks_kafka": True, "more": more} | answer))
+        return as_json({"now_ms": now_ms(), "asks_kafka": True, "more": more} | answer)

@@ -15,6 +15,9 @@ from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError
 
 log = logging.getLogger(__name__)
 
+KAFKA = "Kafka couldn't be asked", status.HTTP_502_BAD_GATEWAY
+DATABASE = "Airflow's database failed", status.HTTP_503_SERVICE_UNAVAILABLE
+
 
 @contextmanager
 def of_a_ledger() -> Iterator[None]:
@@ -31,29 +34,18 @@ def of_a_ledger() -> Iterator[None]:
 
 def in_words(error: Exception) -> str:
     """An error of reading a ledger, for the page."""
-    if isinstance(error, KafkaOffsetsError):
-        return str(error)
-    log.exception("The ledger can't be read.", exc_info=error)
-    return f"The ledger's store failed ({type(error).__name__}). The api-server's log says more."
+    return str(error) if isinstance(error, KafkaOffsetsError) else _logged("The ledger's store failed", error)
 
 
 @contextmanager
-def of_kafka() -> Iterator[None]:
-    """Turn the errors of asking Kafka into answers, without their words, which may name brokers and settings."""
+def of(what: str, code: int) -> Iterator[None]:
+    """Turn the errors of Kafka or a database into answers, without their words, which may name brokers and settings."""
     try:
         yield
-    except Exception as error:  # connections raise many types
-        log.warning("The page can't ask Kafka: %s", error)
-        detail = f"Kafka couldn't be asked ({type(error).__name__}). The api-server's log says more."
-        raise HTTPException(status.HTTP_502_BAD_GATEWAY, detail) from error
+    except Exception as error:  # connections and databases raise many types
+        raise HTTPException(code, _logged(what, error)) from error
 
 
-@contextmanager
-def of_the_database() -> Iterator[None]:
-    """Turn the errors of Airflow's database into answers."""
-    try:
-        yield
-    except Exception as error:  # each database has its own exceptions
-        log.exception("Can't read from Airflow's database what sensors wait for.", exc_info=error)
-        detail = f"Airflow's database failed ({type(error).__name__}). The api-server's log says more."
-        raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, detail) from error
+def _logged(what: str, error: Exception) -> str:
+    log.error("%s.", what, exc_info=error)
+    return f"{what} ({type(error).__name__}). The api-server's log says more."

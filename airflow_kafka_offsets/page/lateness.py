@@ -13,8 +13,8 @@ from statistics import median_low
 from typing import Any
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.ledger.state import State
-from airflow_kafka_offsets.ledger.window_status import WindowStatus
+from airflow_kafka_offsets.ledger.counted import WindowStatus
+from airflow_kafka_offsets.ledger.state import State, Window
 
 Json = dict[str, Any]
 _MINUTE_MS = 60_000
@@ -26,7 +26,7 @@ _RECENT = 20
 class Pace:
     """The pace of a pipeline's windows.
 
-    :param length_ms: how long a window usually is, milliseconds.
+    :param length_ms: how long a window usually is, milliseconds; at least a minute.
     :param delay_ms: how long after its end it is usually published, milliseconds; at most its length.
     """
 
@@ -35,14 +35,21 @@ class Pace:
 
     @classmethod
     def of(cls, state: State) -> Self | None:
-        """The pace of a pipeline; None without windows."""
-        recent = list(state.published)[-_RECENT:]
-        lengths = [each.end_ms - each.start_ms for each in recent or list(state.windows.values())[-_RECENT:]]
+        """The pace of a pipeline; None without windows. The first increment tells it only where there is no other: it
+        starts where the pipeline begins, which may be a moment or a month before."""
+        known = [each for each in state.windows.values() if not _begins(state, each)] or list(state.windows.values())
+        recent = [each for each in known if each.publication is not None][-_RECENT:]
+        lengths = [each.end_ms - each.start_ms for each in recent or known[-_RECENT:]]
         if not lengths:
             return None
-        length_ms = median_low(lengths)
+        length_ms = max(_MINUTE_MS, median_low(lengths))
         delays = [each.publication.published_ms - each.end_ms for each in recent if each.publication is not None]
         return cls(length_ms, max(0, min(length_ms, median_low(delays) if delays else length_ms)))
+
+
+def _begins(state: State, window: Window) -> bool:
+    """Whether it is an increment that starts where its pipeline begins."""
+    return window.by is not None and state.snapshots[window.start_ms].is_origin
 
 
 def next_window(state: State, status: Mapping[str, WindowStatus]) -> Json | None:
@@ -52,6 +59,7 @@ def next_window(state: State, status: Mapping[str, WindowStatus]) -> Json | None
         window      its name; None if it isn't pinned yet
         state       its status; None likewise
         start_ms, end_ms
+        increments  whether a run loads all that is new, however long that takes
         length_ms   how long windows usually are
         delay_ms    how long after its end a window is usually published
         backfills   how many windows of a backfill aren't published
@@ -64,7 +72,13 @@ def next_window(state: State, status: Mapping[str, WindowStatus]) -> Json | None
     if pace is None or state.last_window is None:
         return None
     backfills = backfilling(state)
-    usual = {"length_ms": pace.length_ms, "delay_ms": pace.delay_ms, "backfills": len(backfills)}
+    increments = state.last_window.by is not None
+    usual = {
+        "increments": increments,
+        "length_ms": pace.length_ms,
+        "delay_ms": pace.delay_ms,
+        "backfills": len(backfills),
+    }
     unpublished = (each for each in state.windows.values() if each.publication is None and not each.audits)
     waiting = next((each for each in unpublished if each.name not in backfills), None)
     if waiting is None:

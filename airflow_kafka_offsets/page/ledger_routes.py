@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 from fastapi import FastAPI, HTTPException, Query, Response, status
 from sqlalchemy import select
 
-from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.instants import instant_ms, now_ms
 from airflow_kafka_offsets.offsets.windows.ledger_names import PIPELINE_NAME, is_window
 from airflow_kafka_offsets.page import failures
-from airflow_kafka_offsets.page.ledgers import Dated, Json, Ledgers, encoded
+from airflow_kafka_offsets.page.ledgers import Dated, Json, Ledgers, Pipeline
 from airflow_kafka_offsets.page.overview import dags_of_pipeline, dags_of_window
 from airflow_kafka_offsets.page.permissions import AnyReader, Reader, absent
 from airflow_kafka_offsets.page.timeline import timeline
@@ -27,6 +27,7 @@ from airflow_kafka_offsets.page.windows import record, window_panel, windows_tab
 
 log = logging.getLogger(__name__)
 
+_MOST_EXACT = 2**53 - 1
 _MOST_WINDOWS = 200
 _MOST_SNAPSHOTS = 400
 _LONGEST_TOPIC = 249
@@ -39,22 +40,16 @@ _Topic = Annotated[str, Query(max_length=_LONGEST_TOPIC)]
 _Partition = Annotated[int, Query(ge=0, lt=2**31)]
 
 
-def serve_ledgers(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) -> None:
-    """Add the routes about ledgers."""
-    _serve_windows(app, in_own_thread, ledgers)
-    _serve_offsets(app, in_own_thread, ledgers)
+def serve_windows(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) -> None:
+    """Add the routes about pipelines and their windows."""
 
-
-def _serve_windows(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) -> None:
     @app.get("/api/pipelines")
     @in_own_thread
     def pipelines(reader: AnyReader) -> Response:
         with failures.of_a_ledger():
-            rows = [_row(ledgers, name, reader) for name in ledgers.pipelines()]
-        shown = [row for row, _ in filter(None, rows)]
-        dags = schedules({dag_id for _, dag_ids in filter(None, rows) for dag_id in dag_ids})
-        listed = b'{"pipelines":[' + b",".join(shown) + b"]}"
-        return as_json(encoded({"now_ms": now_ms(), "schedules": dags}), listed)
+            rows = [row for name in ledgers.names() if (row := _row(ledgers, name, reader)) is not None]
+        dags = schedules({dag_id for row in rows for dag_id in row.get("dag_ids", ())})
+        return as_json({"now_ms": now_ms(), "schedules": dags, "pipelines": rows})
 
     @app.get("/api/pipelines/{pipeline}")
     @in_own_thread
@@ -68,10 +63,9 @@ def _serve_windows(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) ->
             _require_name(before)
         with failures.of_a_ledger():
             found = permitted(ledgers, pipeline, reader)
-            question = ("windows", before, most)
-            table = ledgers.ask(pipeline, question, found, lambda ledger: windows_table(ledger, before, most))
-        beside = encoded({"schedules": schedules(dags_of_pipeline(found.answer.state))})
-        return as_json(dates(found), beside, table, b'{"overview":' + found.answer.shown + b"}")
+            table = windows_table(found.answer.ledger, before, most)
+        dags = schedules(dags_of_pipeline(found.answer.ledger.state))
+        return as_json({**dates(found), "schedules": dags, **table, "overview": found.answer.overview})
 
     @app.get("/api/pipelines/{pipeline}/windows/{window}")
     @in_own_thread
@@ -79,21 +73,20 @@ def _serve_windows(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) ->
         _require_name(window)
         with failures.of_a_ledger():
             found = permitted(ledgers, pipeline, reader)
-            if window not in found.answer.state.windows:
-                found = ledgers.overview(pipeline, anew=True)
-            stored = found.answer.state.windows.get(window)
+            if window not in found.answer.ledger.state.windows:
+                found = ledgers.pipeline(pipeline, anew=True)
+            stored = found.answer.ledger.state.windows.get(window)
             if stored is None:
                 raise HTTPException(status.HTTP_404_NOT_FOUND, f"{pipeline} has no window {window}.")
             _require_dags(reader, stored)
-            messages = reader.may_read_logs(dags_of_window(stored))
-            question = ("window", window, messages)
-            panel = ledgers.ask(
-                pipeline, question, found, lambda ledger: window_panel(ledger, stored, messages=messages)
-            )
-        return as_json(dates(found), panel)
+            messages = reader.may_read(dags_of_window(stored), DagAccessEntity.TASK_LOGS)
+            panel = window_panel(found.answer.ledger, stored, messages=messages)
+        return as_json(dates(found) | panel)
 
 
-def _serve_offsets(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) -> None:
+def serve_offsets(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) -> None:
+    """Add the routes about offsets and records."""
+
     @app.get("/api/pipelines/{pipeline}/offsets")
     @in_own_thread
     def offsets(
@@ -103,13 +96,9 @@ def _serve_offsets(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) ->
         partition: _Partition | None = None,
         most: Annotated[int, Query(ge=1, le=_MOST_SNAPSHOTS)] = 100,
     ) -> Response:
-        def read(ledger: Ledger) -> Json:
-            return timeline(ledger, topic, partition, most)
-
         with failures.of_a_ledger():
             found = permitted(ledgers, pipeline, reader)
-            answer = ledgers.ask(pipeline, ("offsets", topic, partition, most), found, read)
-        return as_json(dates(found), answer)
+            return as_json(dates(found) | timeline(found.answer.ledger, topic, partition, most))
 
     @app.get("/api/pipelines/{pipeline}/records")
     @in_own_thread
@@ -120,60 +109,59 @@ def _serve_offsets(app: FastAPI, in_own_thread: OwnThreads, ledgers: Ledgers) ->
         partition: _Partition,
         offset: Annotated[int, Query(ge=0, lt=2**63)],
     ) -> Response:
-        def read(ledger: Ledger) -> Json:
-            return {"places": record(ledger, topic, partition, offset)}
-
         with failures.of_a_ledger():
             found = permitted(ledgers, pipeline, reader)
-            answer = ledgers.ask(pipeline, ("record", topic, partition, offset), found, read)
-            for place in json.loads(answer)["places"]:
+            places = record(found.answer.ledger, topic, partition, offset)
+            for place in places:
                 if place["window"] is not None:
-                    _require_dags(reader, found.answer.state.windows[place["window"]])
-        return as_json(dates(found), answer)
+                    _require_dags(reader, found.answer.ledger.state.windows[place["window"]])
+        return as_json(dates(found) | {"places": places})
 
 
-def permitted(ledgers: Ledgers, pipeline: str, reader: Reader) -> Dated:
-    """A pipeline's overview, for a user who may read it.
+def permitted(ledgers: Ledgers, pipeline: str, reader: Reader) -> Dated[Pipeline]:
+    """A pipeline, for a user who may read it.
 
     :raises HTTPException: 404 if the user may not, or if there is no such pipeline.
     """
     if not PIPELINE_NAME.fullmatch(pipeline) or not ledgers.has(pipeline):
         raise absent()
     try:
-        found = ledgers.overview(pipeline)
+        found = ledgers.pipeline(pipeline)
     except Exception:
         reader.require(())
         raise
-    reader.require(dags_of_pipeline(found.answer.state))
+    reader.require(dags_of_pipeline(found.answer.ledger.state))
     return found
 
 
-def dates(found: Dated) -> bytes:
+def dates(found: Dated[Pipeline]) -> Json:
     """How old an answer is, and what time it is."""
-    return encoded({"read_ms": found.read_ms, "now_ms": now_ms()})
+    return {"read_ms": found.read_ms, "now_ms": now_ms()}
 
 
-def as_json(*shown: bytes) -> Response:
-    """A response of several JSON objects merged into one. None of them may be empty."""
-    return Response(_merged(*shown), media_type="application/json")
+def as_json(answer: Json) -> Response:
+    """A response. A whole number that a browser's numbers can't hold is text."""
+    content = json.dumps(_exact(answer), separators=(",", ":"), allow_nan=False)
+    return Response(content, media_type="application/json")
 
 
-def _merged(*shown: bytes) -> bytes:
-    return b"{" + b",".join(each[1:-1] for each in shown) + b"}"
+def _exact(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _exact(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_exact(each) for each in value]
+    return str(value) if isinstance(value, int) and abs(value) > _MOST_EXACT else value
 
 
-def _row(ledgers: Ledgers, pipeline: str, reader: Reader) -> tuple[bytes, frozenset[str]] | None:
-    """A pipeline's row, and its Dags; None if the user may not read it. An error becomes a row, so that it doesn't hide
-    others."""
+def _row(ledgers: Ledgers, pipeline: str, reader: Reader) -> Json | None:
+    """A pipeline's row; None if the user may not read it. An error becomes a row, so that it doesn't hide others."""
     try:
-        found = ledgers.overview(pipeline)
+        found = ledgers.pipeline(pipeline)
     except Exception as error:  # each store has its own exceptions
-        row = {"pipeline": pipeline, "error": failures.in_words(error)}
-        return (encoded(row), frozenset()) if reader.may_read(()) else None
-    dag_ids = dags_of_pipeline(found.answer.state)
-    if not reader.may_read(dag_ids):
+        return {"pipeline": pipeline, "error": failures.in_words(error)} if reader.may_read(()) else None
+    if not reader.may_read(found.answer.overview["dag_ids"]):
         return None
-    return _merged(encoded({"read_ms": found.read_ms}), found.answer.shown), dag_ids
+    return {"read_ms": found.read_ms} | found.answer.overview
 
 
 def _require_dags(reader: Reader, window: Window) -> None:

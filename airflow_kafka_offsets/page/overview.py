@@ -10,12 +10,12 @@ from typing import Any
 
 from airflow_kafka_offsets.errors import LedgerError, number_of
 from airflow_kafka_offsets.ledger.audits import audit_problems
-from airflow_kafka_offsets.ledger.holes import holes_of, stretches
+from airflow_kafka_offsets.ledger.counted import WindowStatus, statuses
+from airflow_kafka_offsets.ledger.holes import holes_of, unloaded_stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
-from airflow_kafka_offsets.ledger.window_status import WindowStatus, statuses
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.offsets.answers.logs import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.page.lateness import next_window
 from airflow_kafka_offsets.page.reasons import failure_of
@@ -49,12 +49,13 @@ def overview(ledger: Ledger) -> Json:
         states             how many windows are in each state
         failures           the last windows whose newest attempt failed, with the reason
         audits             the last windows of which an audited table lacks records or has too many, in words
+        audited            how many pinned windows have only been audited: something else loads them
         losses             what windows have lost, in words: Kafka had deleted it before they were loaded
         lost_offsets       number of offsets that windows have lost
         holes              the holes that no window has, in words, each with the ways to load it
         restarts           where logs have begun anew, and what was left unloaded of the old ones, in words
-        gone_offsets       number of offsets that no published window has, and that Kafka had deleted when the newest
-                           snapshot was taken; None without snapshots, and if they can't be read
+        gone_offsets       number of offsets that aren't loaded, and that Kafka had deleted when the newest snapshot was
+                           taken; None without snapshots, and if they can't be read
         unloaded_from_ms   from when on records aren't loaded, Unix milliseconds; None likewise
         retention_ms       the shortest retention of the topics; -1 if all are kept forever, as compacted topics are;
                            None if it isn't known for one of them
@@ -78,6 +79,10 @@ def overview(ledger: Ledger) -> Json:
         "states": Counter(status.values()),
         "failures": [{"window": window.name, **(failure_of(ledger, window) or {})} for window in failed],
         "audits": [f"table {words} (audit of window {name})" for name, words in audited[-_SHOWN:]],
+        "audited": sum(
+            status[each.name] is WindowStatus.PINNED and each.publication is None and bool(each.audits)
+            for each in windows
+        ),
         "losses": [f"{number_of(count, 'offset')} of window {name}" for name, count in lost.items()],
         "lost_offsets": sum(lost.values()),
         "restarts": [str(restart) for restart in state.restarts],
@@ -111,13 +116,13 @@ def _of_snapshots(ledger: Ledger) -> Json:
 
 
 def _unloaded(ledger: Ledger) -> tuple[int, list[LogRange]]:
-    """From when on records aren't loaded, and all that no published window has, to the log end, wherever that is: from
-    the first window's start on; without windows, from the newest snapshot on, as the retention watch counts it. What
-    was in a log that has begun anew since doesn't count."""
+    """From when on records aren't loaded, and all that aren't, to the log end, wherever that is: from the start of the
+    first window on; without windows, from the newest snapshot on, as the retention watch counts it. What was in a log
+    that has begun anew since doesn't count."""
     state, last = ledger.state, ledger.state.last_window or ledger.state.newest_snapshot
     assert last is not None, "there is a snapshot"
     end_ms = last.end_ms if isinstance(last, Window) else last.at_ms
-    found = list(stretches(state, reloads=True))
+    found = list(unloaded_stretches(state))
     ranges = in_parallel(lambda each: ledger.between(*each[:2]), found)
     since_ms = next((each.start_ms for each, own in zip(found, ranges, strict=True) if own), end_ms)
     end = ledger.offsets_now(end_ms)
@@ -143,11 +148,13 @@ def _kept_ms(topic: TopicFacts) -> int | None:
 def dags_of_pipeline(state: State) -> frozenset[str]:
     """The Dags that load or audit a pipeline: those of the last windows; empty if they name none. Users who may not
     read them can't see the pipeline."""
-    tried = (window for window in reversed(state.windows.values()) if window.attempts or window.audits)
+    tried = (each for each in reversed(state.windows.values()) if each.attempts or each.refusal or each.audits)
     return frozenset().union(*map(dags_of_window, islice(tried, _LATEST)))
 
 
 def dags_of_window(window: Window) -> frozenset[str]:
-    """The Dags that made a window's attempts, the published one among them, or have audited tables."""
-    who = (*(each.who for each in window.attempts), *(each.who for each in window.audits))
+    """The Dags that made a window's attempts, the published one among them, were refused one, or have audited
+    tables."""
+    refused = () if window.refusal is None else (window.refusal,)
+    who = (each.who for some in (window.attempts, window.audits, refused) for each in some)
     return frozenset(str(each["dag_id"]) for each in who if each.get("dag_id"))

@@ -32,10 +32,13 @@ class Reader:
 
     user: BaseUser
 
-    def may_read(self, dag_ids: Iterable[str]) -> bool:
-        """Whether the user may read all of these Dags; if there are none, whether they may read all Dags of Airflow."""
+    def may_read(self, dag_ids: Iterable[str], entity: DagAccessEntity | None = None) -> bool:
+        """Whether the user may read all of these Dags; if there are none, whether they may read all Dags of Airflow.
+
+        :param entity: what of the Dags, such as the logs of their tasks; None for the Dags themselves.
+        """
         wanted = set(dag_ids)
-        return all(map(self._may_read_dag, wanted)) if wanted else self._may_read_all()
+        return all(self._may_read_dag(dag_id, entity) for dag_id in wanted) if wanted else self._may_read_all()
 
     def require(self, dag_ids: Iterable[str]) -> None:
         """Refuse a user who may not read a pipeline. The answer doesn't reveal that the pipeline exists.
@@ -49,14 +52,7 @@ class Reader:
         """Whether the user may read a Dag's task instances, with their arguments."""
         return self._may_read_dag(dag_id, DagAccessEntity.TASK_INSTANCE)
 
-    def may_read_logs(self, dag_ids: Iterable[str]) -> bool:
-        """Whether the user may read the task logs of all of these Dags; if there are none, whether they may read all
-        Dags."""
-        wanted = set(dag_ids)
-        allowed = (self._may_read_dag(dag_id, DagAccessEntity.TASK_LOGS) for dag_id in wanted)
-        return all(allowed) if wanted else self._may_read_all()
-
-    def _may_read_dag(self, dag_id: str, entity: DagAccessEntity | None = None) -> bool:
+    def _may_read_dag(self, dag_id: str, entity: DagAccessEntity | None) -> bool:
         """Whether the user may read a Dag.
 
         The user must be allowed to read all Dags if the name is one that no Dag can have, or if Airflow has teams and

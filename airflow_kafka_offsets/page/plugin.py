@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow.plugins_manager import AirflowPlugin
 
-from airflow_kafka_offsets.lineage.page_address import PREFIX
+from airflow_kafka_offsets.lineage import PREFIX
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

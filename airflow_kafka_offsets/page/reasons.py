@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -17,28 +18,6 @@ Json = dict[str, Any]
 _CLEAR = "Clear the task to try again"
 _MEND = "Clearing the task alone doesn't help: its log says what to mend"
 _OTHER = "The Spark application or its job failed"
-_WHY = {
-    "AuthenticationError": "Kafka refused the credentials",
-    "ClusterUnreachableError": "No Kafka broker answered",
-    "ColumnChangedError": "A column has another type than in the table",
-    "CommitConflictError": "Another load of the window came in between",
-    "ConfigurationError": "An argument, connection or setting is wrong",
-    "CountedTwiceError": "Rows were counted twice, as Spark may have read some again after losing an executor",
-    "DataLossError": "Kafka no longer has all of the window's records",
-    "DriverGoneError": "Spark's driver vanished",
-    "ExtremeTimestampError": "A record has a timestamp that Spark can't read",
-    "LedgerConflictError": "A file of the ledger contradicts what was to be recorded",
-    "LedgerCorruptError": "A file of the ledger is missing or damaged",
-    "LogTruncatedError": "The log was truncated since the window was pinned",
-    "OffsetsError": "Kafka answered with an error",
-    "RegistryError": "The schema registry refused the login, or lacks a schema",
-    "RegistryUnreachableError": "The schema registry didn't answer",
-    "StoreFailedError": "The ledger's store failed",
-    "TopicChangedError": "The topic is missing, was re-created, or is on another cluster",
-    "UncheckedSourceError": "Kafka couldn't be asked whether it was read from the right topics",
-    "UndecodableError": "A key or value can't be decoded",
-    "UnprovenError": "What was read or written isn't what the window has",
-}
 _HELPS = {
     "AuthenticationError": "Mend the connection's credentials, then clear the task",
     "ConfigurationError": "Mend it, then clear the task",
@@ -56,18 +35,24 @@ _HELPS = {
 
 
 def failure_of(ledger: Ledger, window: Window) -> Json | None:
-    """Why the newest attempt at a window failed: as :func:`told`; without a note, that its counts prove nothing. None
-    if there is no attempt."""
-    newest = window.newest_attempt
+    """Why a window's newest load was refused before it began, or its newest attempt failed: as :func:`told`; without a
+    note, that its counts prove nothing. None if there is no attempt."""
+    newest, refused = window.newest_attempt, window.refused
+    if refused is not None:
+        return told(FailureNote(refused.error, refused.message))
     if newest is None:
         return None
     return told(ledger.attempt(window.name, newest.number).failure() or FailureNote("UnprovenError", ""))
 
 
 def told(note: FailureNote) -> Json:
-    """``error``, the exception's class; ``why``; and what ``helps``."""
+    """``error``, the exception's class; ``why``, the first sentence of what that class says of itself; and what
+    ``helps``."""
+    kind = getattr(errors, note.error, None)
+    is_ours = isinstance(kind, type) and issubclass(kind, errors.KafkaOffsetsError)
+    words = " ".join((kind.__doc__ or _OTHER).split()) if is_ours else _OTHER
     return {
         "error": note.error,
-        "why": _WHY.get(note.error, _OTHER),
+        "why": words.replace("``", "").partition(". ")[0].rstrip("."),
         "helps": _HELPS.get(note.error, _MEND if note.is_permanent else _CLEAR),
     }

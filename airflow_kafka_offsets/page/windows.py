@@ -17,16 +17,17 @@ from typing import Any
 from airflow_kafka_offsets.errors import LedgerError, shorten
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.audits import audit_problems, audit_words, audit_words_at, report_of
-from airflow_kafka_offsets.ledger.entries import Attempted, Audited, Published
+from airflow_kafka_offsets.ledger.counted import WindowStatus, running_ms, status, statuses
+from airflow_kafka_offsets.ledger.entries import Attempted, Audited, Published, Refused
 from airflow_kafka_offsets.ledger.files import audit_file
 from airflow_kafka_offsets.ledger.find import Found, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, status, statuses
-from airflow_kafka_offsets.offsets.audits.findings import Problem, problem_words
+from airflow_kafka_offsets.offsets.audits.report import Problem, problem_words
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.audit import judge
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence
@@ -45,6 +46,7 @@ _STATES = {
     WindowStatus.VERIFIED: "Published, and proved: what was read, what was written and the log agree.",
 }
 """What states mean, in words for somebody on call."""
+_REFUSED = "Its newest load was refused before an attempt began."
 _EVIDENCE = {
     Evidence.MATCHED: "there is a record at or after the instant",
     Evidence.LOG_END: "there was no record at or after the instant, so it is the end of the log",
@@ -129,7 +131,7 @@ def window_panel(ledger: Ledger, window: Window, *, messages: bool = False) -> J
     return {
         "window": window.name,
         "state": state,
-        "said": _STATES[state],
+        "said": _STATES[state] if state is not WindowStatus.FAILED or window.refused is None else _REFUSED,
         "start": iso_instant(window.start_ms),
         "end": iso_instant(window.end_ms),
         "running_ms": running_ms(window) if state is WindowStatus.LOADING else None,
@@ -143,6 +145,7 @@ def window_panel(ledger: Ledger, window: Window, *, messages: bool = False) -> J
         "lost": sum(lost_of(window).values()),
         "publication": None if published is None else _publication(window, published, manifest, result),
         "attempts": [_attempt(ledger, window, manifest, attempt, messages) for attempt in window.attempts],
+        "refusal": None if window.refused is None else _refusal(window.refused, messages),
         "audits": [_audit(ledger, window, audit) for audit in window.audits],
         "ranges": _ranges(window, manifest, result),
         "evidence": {str(kind): words for kind, words in _EVIDENCE.items()},
@@ -206,6 +209,13 @@ def _attempt(ledger: Ledger, window: Window, manifest: Manifest, attempt: Attemp
     }
 
 
+def _refusal(refused: Refused, messages: bool) -> Json:
+    """A load that was refused before an attempt began: who wanted it, when, and why not."""
+    note = FailureNote(refused.error, refused.message)
+    message = {"message": note.message} if messages else {}
+    return {**_who(refused), "refused_ms": refused.refused_ms, "failure": told(note) | message}
+
+
 def _audit(ledger: Ledger, window: Window, audit: Audited) -> Json:
     """What an audit has found, with the first ranges, the missing ones first."""
     found = {
@@ -236,8 +246,8 @@ def _audit(ledger: Ledger, window: Window, audit: Audited) -> Json:
     return found | {"ranges": ranges, "more": len(named) > len(ranges), "written": written}
 
 
-def _who(made: Attempted | Audited | None) -> Json:
-    """Who made an attempt or an audit; None for what isn't known."""
+def _who(made: Attempted | Refused | Audited | None) -> Json:
+    """Who made an attempt or an audit, or wanted to; None for what isn't known."""
     return {name: None if made is None else made.who.get(name) for name in WHO}
 
 
@@ -257,7 +267,8 @@ def _driver(files: AttemptFiles, run: str, manifest: Manifest, attempt: Attempte
 
 
 def record(ledger: Ledger, topic: str, partition: int, offset: int) -> list[Json]:
-    """Where a record is, with the attempt whose rows count; if none is published, the newest. Several places if the
+    """Where a record is, with the attempt whose rows count; if none is published, the newest, or who was refused one
+    since. Several places if the
     topic's log has begun anew, the oldest first; none if no window has the partition.
 
     :raises LedgerError: when a file can't be read or is damaged.
@@ -277,6 +288,7 @@ def _place(ledger: Ledger, found: Found, partition: TopicPartition, offset: int)
         return place | dict.fromkeys(_OF_PLACE) | _who(None)
     published, state = window.publication, status(ledger, window)
     attempt = window.newest_attempt if published is None else window.attempt(published.attempt)
+    refused = window.refused if published is None else None
     return place | {
         "window": window.name,
         "state": state,
@@ -285,5 +297,5 @@ def _place(ledger: Ledger, found: Found, partition: TopicPartition, offset: int)
         "run": None if published is None else published.run,
         "output": None if published is None else published.output_of(partition.topic),
         "audits": audit_words_at(ledger, window, partition, offset),
-        **_who(attempt),
+        **_who(refused or attempt),
     }

@@ -11,32 +11,29 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, or_error
+from airflow_kafka_offsets.arguments import DataLossPolicy
+from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, UnprovenError, or_error
 from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import note_file
 from airflow_kafka_offsets.ledger.counted import Counted, left_to_publish
-from airflow_kafka_offsets.ledger.decisions import Entries
-from airflow_kafka_offsets.ledger.entries import Attempted, Published, Reloaded
+from airflow_kafka_offsets.ledger.entries import Attempted, Entries, Published, Refused, Reloaded
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import in_parallel, outcomes
+from airflow_kafka_offsets.offsets import plain_json
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.proof.driver_notes import one_line
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, OutputRows, RunResult, Tally
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
-from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-from airflow_kafka_offsets.pipelines.loads import (
-    ClientFactory,
-    commit_each,
-    in_turn,
-    publish_each,
-    publish_each_asked,
-)
-from airflow_kafka_offsets.pipelines.preflight import lost_of_each
+from airflow_kafka_offsets.pipelines.loads import ClientFactory, commit_each, in_turn, publish_each, publish_each_asked
+from airflow_kafka_offsets.pipelines.log_changes import lost_of_each
 
 K = TypeVar("K")
 _MOST_ABOVE = 100_000
 """How far a ledger is behind its copy at most, in commits."""
+_LONGEST_REASON = 500
+"""How long the words of a refusal are at most: they are in the log, for each window."""
 
 
 class Wanted(NamedTuple):
@@ -64,6 +61,14 @@ class Wanted(NamedTuple):
         """The same; None when it isn't there."""
         window = or_error(lambda: self.window)
         return None if isinstance(window, KafkaOffsetsError) else window
+
+    def unpublished(self) -> UnprovenError:
+        """The error for a window that isn't published, or not since it is to be loaded again."""
+        state, way = "was never published", "run its load first"
+        if self.window.publication is not None:
+            state = "is to be loaded again"
+            way += f", or take that back: kafka-offsets ledger reload {self.ledger.pipeline} {self.name} --take-back"
+        return UnprovenError(f"Window {self.name} {state}: {way}.")
 
 
 def begin_each(
@@ -104,6 +109,22 @@ def begin_each(
         check()
     found |= _begun(lost, who)
     return {each: found[each] for each in wanted}
+
+
+def refuse_each(refused: Mapping[Wanted, KafkaOffsetsError], who: Mapping[str, Any]) -> None:
+    """Record why loads were refused before an attempt began, so that people see it where they look for the window. A
+    ledger that can't be written to keeps nobody from raising the error itself."""
+    now = now_ms()
+
+    def wish(each: Wanted, error: KafkaOffsetsError) -> Refused:
+        return Refused(each.name, who, type(error).__name__, one_line(str(error), _LONGEST_REASON), now)
+
+    commit_each(
+        {
+            each: (each.ledger, partial(load_decisions.refuse, wish=wish(each, error), manifest=each.manifest))
+            for each, error in refused.items()
+        }
+    )
 
 
 def _ready(wanted: Wanted) -> Published | Counted | Manifest:
@@ -160,7 +181,7 @@ def count_nothing(ledger: Ledger, window: Window, attempt: Attempted) -> Counted
         seconds=0.0,
     )
     ledger.attempt(window.name, attempt.number).record_result(result)
-    return Counted(ledger, window, attempt, result, digest(result.to_bytes()))
+    return Counted(ledger, window, attempt, result, digest(plain_json.to_bytes(result)))
 
 
 def unloadable(

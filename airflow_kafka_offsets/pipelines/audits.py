@@ -1,25 +1,30 @@
 """Audits, as Airflow's side records them: what a driver has found about a table counts if it fits the window, and the
-window's logs weren't truncated."""
+window's logs weren't truncated. And what can be counted of a window while the log has it all, so that tables can be
+audited after retention has deleted the records."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, LogTruncatedError, or_error
-from airflow_kafka_offsets.ledger.audits import audited
-from airflow_kafka_offsets.ledger.decisions import Entries
-from airflow_kafka_offsets.ledger.entries import Audited
+from airflow_kafka_offsets.client.offsets_client import OffsetsClient
+from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, LogTruncatedError, or_error, shorten
+from airflow_kafka_offsets.ledger import load_decisions
+from airflow_kafka_offsets.ledger.entries import Audited, Entries, RecordsCounted
 from airflow_kafka_offsets.ledger.files import audit_file
+from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.ledger.storage import outcomes
+from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
-from airflow_kafka_offsets.offsets.windows.ledger_names import json_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.pipelines.loads import ClientFactory, commit_each
 from airflow_kafka_offsets.pipelines.log_changes import changes
+
+log = logging.getLogger(__name__)
 
 Outcomes = dict[Wanted, AuditReport | KafkaOffsetsError]
 
@@ -36,7 +41,7 @@ class _Left(NamedTuple):
     manifest: Manifest
 
     def decide(self, state: State, who: Mapping[str, Any]) -> Entries:
-        """Record it; raises as :func:`.ledger.audits.audited`."""
+        """Record it; raises as :func:`.load_decisions.audit`."""
         report = self.report
         wish = Audited(
             window=report.window,
@@ -49,7 +54,7 @@ class _Left(NamedTuple):
             who=who,
             audited_ms=report.audited_ms,
         )
-        return audited(state, wish, self.wanted.manifest)
+        return load_decisions.audit(state, wish, self.wanted.manifest)
 
 
 def record(client_factory: ClientFactory, windows: Iterable[Wanted], run: str, who: Mapping[str, Any]) -> Outcomes:
@@ -74,7 +79,7 @@ def _left(wanted: Wanted, run: str) -> _Left | None:
     content = ledger.files.read(audit_file(window.name, run))
     if content is None:
         return None
-    report, manifest = AuditReport.from_json(json_of(content)), ledger.pinned(window).manifest
+    report, manifest = AuditReport.from_bytes(content), ledger.pinned(window).manifest
     if (report.run, report.window, report.manifest_sha256) != (run, window.name, window.manifest):
         raise LedgerCorruptError(
             f"{audit_file(window.name, run)} is the report of audit {report.run} of window {report.window}, manifest "
@@ -107,3 +112,28 @@ def _refused(client_factory: ClientFactory, left: Sequence[_Left]) -> dict[Wante
         return error if each.report.looked_at or isinstance(error, LogTruncatedError) else None
 
     return {each.wanted: refused(each) for each in left}
+
+
+def count_records(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) -> None:
+    """Count a window's records, unless that was done before. Reads all bytes of the window, a few MiB at a time, with
+    the window's isolation level. Topics that are compacted are left out, as their logs go on losing records.
+
+    :raises OffsetsError: when a log can't be read, or no longer has all offsets of the window.
+    :raises WindowError: when a topic isn't the one that was resolved, or a log was truncated since.
+    """
+    manifest = pinned.manifest
+    facts = client.topic_facts(sorted(manifest.topics))  # one may have become compacted since
+    compacted = {each.topic for each in (*facts.values(), *manifest.topics.values()) if each.compacted}
+    ranges = [each.log_range for each in manifest.non_empty() if each.topic not in compacted]
+    if not ranges or ledger.window(manifest.window).census is not None:
+        return
+    contents = client.log_contents(ranges, isolation_level=manifest.isolation_level).raise_for_errors()
+    for error in filter(None, changes(client, {manifest.window: manifest}).values()):
+        raise error
+    census = Census.of(contents)
+    wish = RecordsCounted(manifest.window, ledger.contents.add_census(manifest.window, census), census.records)
+    ledger.change(lambda state: load_decisions.count(state, wish, pinned.sha256))
+    log.info("Window %s has %s records at %s offsets", manifest.window, census.records, manifest.span)
+    unkept = [str(key) for key, each in census.partitions.items() if each.runs is None]
+    if unkept:
+        log.warning("Their offsets are too many to keep, or a compacted batch hides them, on %s", shorten(unkept))

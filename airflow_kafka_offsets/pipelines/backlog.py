@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.ledger.holes import stretches
+from airflow_kafka_offsets.ledger.holes import unloaded_stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent
-from airflow_kafka_offsets.offsets.answers.records import FirstRecords
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -38,9 +37,12 @@ class Backlog:
         self._client = client
         self._ledger = ledger
         self._end = end
-        self._unloaded = [(each, ledger.between(*each[:2])) for each in stretches(ledger.state, reloads=True)]
+        self._unloaded = [(each, ledger.between(*each[:2])) for each in unloaded_stretches(ledger.state)]
         topics = {each.topic for _, ranges in self._unloaded for each in ranges}
-        self._survey = client.survey({*end.names(), *topics, *_topics(ledger)})
+        # Also topics that have begun anew since they were seen: all that they have isn't loaded.
+        newest = ledger.state.newest_snapshot
+        seen = () if newest is None else ledger.offsets_at(newest.at_ms).topics
+        self._survey = client.survey({*end.names(), *topics, *seen})
         self._extents = self._survey.extents.raise_for_errors()
 
     def forecasts(self) -> list[WindowForecast]:
@@ -49,11 +51,14 @@ class Backlog:
         :raises TopicChangedError: for another cluster, or a topic that is missing or was re-created.
         :raises LogTruncatedError: when a log ends before the end of such a window, or the start of the backlog.
         """
-        pending = list(self._pending())
-        records = self._first_records(unloaded for _, several in pending for unloaded in several)
+        pending, facts = list(self._pending()), self._survey.facts
+        limited = (each for _, several in pending for each in several if deletes_by_time(facts[each.topic]))
+        rests = [rest_of(each, self._extent(each)) for each in limited]
+        # Committed or not: retention deletes both.
+        records = self._client.first_records(rests, isolation_level=IsolationLevel.READ_UNCOMMITTED)
 
         def one(unloaded: LogRange) -> RangeForecast:
-            return forecast(unloaded, self._extent(unloaded), self._survey.facts[unloaded.topic], records)
+            return forecast(unloaded, self._extent(unloaded), facts[unloaded.topic], records)
 
         return [WindowForecast.of(window, map(one, several)) for window, several in pending if several]
 
@@ -93,15 +98,6 @@ class Backlog:
         assert extent is not None, "a topic that wasn't re-created loses no partitions"
         return extent
 
-    def _first_records(self, ranges: Iterable[LogRange]) -> FirstRecords:
-        """The first record of each range whose topic limits retention, committed or not: retention deletes both."""
-        rests = [
-            rest_of(unloaded, self._extent(unloaded))
-            for unloaded in ranges
-            if deletes_by_time(self._survey.facts[unloaded.topic])
-        ]
-        return self._client.first_records(rests, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-
     def size_limits(self) -> dict[str, int]:
         """The topics that limit the size of their logs (``retention.bytes``), each with its limit. What that will
         delete isn't foretold."""
@@ -120,9 +116,3 @@ def last_end(ledger: Ledger) -> FixedOffsets | None:
 def _end_of(ledger: Ledger, window: Window) -> FixedOffsets:
     end = FixedOffsets.of_snapshot(ledger.offsets_now(window.end_ms))
     return replace(end, source=f"the end of window {window.name}")
-
-
-def _topics(ledger: Ledger) -> Iterable[str]:
-    """The pipeline's topics, also those that have begun anew since they were seen: all that they have isn't loaded."""
-    newest = ledger.state.newest_snapshot
-    return () if newest is None else ledger.contents.snapshot(newest.offsets).topics

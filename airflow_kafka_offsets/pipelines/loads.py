@@ -28,8 +28,7 @@ from airflow_kafka_offsets.errors import (
 )
 from airflow_kafka_offsets.ledger import file_lists, load_decisions
 from airflow_kafka_offsets.ledger.counted import Counted
-from airflow_kafka_offsets.ledger.decisions import Entries
-from airflow_kafka_offsets.ledger.entries import Output, Published
+from airflow_kafka_offsets.ledger.entries import Entries, Output, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.ledger.storage import outcomes

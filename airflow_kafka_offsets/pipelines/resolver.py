@@ -12,18 +12,25 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_kafka_offsets.arguments import FuturePolicy
 from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata
-from airflow_kafka_offsets.errors import ConfigurationError, FutureRecordError, OffsetsError, OutdatedSurveyError
+from airflow_kafka_offsets.errors import (
+    ConfigurationError,
+    FutureRecordError,
+    OffsetsError,
+    OutdatedSurveyError,
+    shorten,
+)
 from airflow_kafka_offsets.ledger import decisions
-from airflow_kafka_offsets.ledger.decisions import Entries, ResolvedOffsets
-from airflow_kafka_offsets.ledger.entries import Snapshotted
+from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
+from airflow_kafka_offsets.ledger.entries import Entries, Snapshotted
 from airflow_kafka_offsets.ledger.files import snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import State
+from airflow_kafka_offsets.offsets.answers.logs import TopicFacts, holder_text
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import now_ms, to_datetime
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
@@ -37,8 +44,7 @@ from airflow_kafka_offsets.offsets.windows.boundaries import (
     refuse_future,
 )
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
-from airflow_kafka_offsets.offsets.windows.policies import FuturePolicy
-from airflow_kafka_offsets.offsets.windows.ranges import held_warning, window_warnings
+from airflow_kafka_offsets.offsets.windows.manifest import window_warnings
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, Evidence, OffsetSnapshot, future_warning
 from airflow_kafka_offsets.offsets.windows.topic_identity import check_topics
 from airflow_kafka_offsets.pipelines.log_changes import refuse_rewritten
@@ -265,7 +271,6 @@ class Resolver:
         )
 
     def _taken(self, as_of: AsOf, survey: Survey) -> OffsetSnapshot:
-        """The snapshot as of anything."""
         if as_of.timestamp_ms is not None:
             refuse_future(as_of.timestamp_ms, now_ms())
             (snapshot,) = self._look_up([as_of.timestamp_ms], survey)
@@ -324,4 +329,7 @@ class Resolver:
         ]
         if not held_back or self._isolation_level is IsolationLevel.READ_UNCOMMITTED:
             return []
-        return [held_warning(held_back, self.client.producers(held_back))]
+        producers = self.client.producers(held_back)
+        names = shorten(holder_text(partition, producers) for partition in held_back)
+        words = f"The window ends where an open transaction begins: {names}."
+        return [f"{words} Records after that will be in a later window."]

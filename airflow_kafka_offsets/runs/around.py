@@ -1,21 +1,22 @@
-"""What is around a window: the published windows that it meets, holes, and restarts; and the command that loads a hole.
+"""What is around a window: the published windows that it meets, holes, and restarts; and the commands that load a hole,
+or a window again.
 
-Only the ledger says what a hole is. What Dag runs will do about it isn't guessed.
+Only the ledger says what a hole is, and which run has loaded a window. What Dag runs will do isn't guessed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_kafka_offsets.compat.airflow_versions import clears_run
 from airflow_kafka_offsets.errors import HoleError, shorten
 from airflow_kafka_offsets.ledger.holes import Hole, between_published, hole_between, skipped_by
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.instants import iso_instant
-from airflow_kafka_offsets.runs.clearing import run_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +127,24 @@ def _ways(dag_id: str, missing: Hole) -> list[str]:
         return [f"a backfill of {dag_id} over the time before {end}, from the group's commits on"]
     backfill = f"airflow backfill create --dag-id {dag_id} --from-date {start} --to-date {end}"
     return [f"{backfill} --reprocess-behavior failed", f"a run of {dag_id} with start={start} and end={end}"]
+
+
+def told_runs(windows: Iterable[Window]) -> Iterator[str]:
+    """For each window, what clears the run that made its published attempt, or else its newest one, in words."""
+    ways = {window.name: run_of(window) for window in windows}
+    for name, way in ways.items():
+        if way is None:
+            yield f"No run of a Dag has loaded {name}: begin another attempt with kafka-offsets ledger begin."
+        else:
+            yield f"To load {name} again: {way}"
+
+
+def run_of(window: Window) -> str | None:
+    """What clears the run that made a window's published attempt, or else its newest one, or was refused one since;
+    None if there is none."""
+    published = window.publication
+    made = (window.refused or window.newest_attempt) if published is None else window.attempt(published.attempt)
+    who = {} if made is None else made.who
+    if not who.get("dag_id") or not who.get("run_id"):
+        return None
+    return clears_run(str(who["dag_id"]), str(who["run_id"]))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import (
     AirflowFailException,
@@ -18,7 +18,6 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
-from airflow_kafka_offsets.arguments import as_name, constant
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.compat.airflow_versions import needs_airflow, task_state
 from airflow_kafka_offsets.conditions.condition import Condition, Outcome
@@ -26,9 +25,7 @@ from airflow_kafka_offsets.conditions.wait_memory import WaitMemory, WaitStatus
 from airflow_kafka_offsets.errors import KafkaOffsetsError, StoreFailedError
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook, KeptClient
 from airflow_kafka_offsets.hooks.metrics import tell
-from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, OfPipeline, as_pipeline
-from airflow_kafka_offsets.ledger.store_errors import first_line, is_from_store
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.ledger.storage import first_line, is_from_store
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 
@@ -96,42 +93,46 @@ class KafkaWaitSensor(BaseSensorOperator):
             self.log.warning("%s", needs_airflow("mode='reschedule'", "3.3", _POKES))
             self.mode = "poke"
         with self._clients:
-            return self._check_or_defer(context, until_s) if self.deferrable else self._wait_here(context)
+            if self.deferrable:
+                return self._check_or_defer(context, until_s)
+            try:
+                return super().execute(context)
+            except AirflowSensorTimeout as error:
+                raise self._timed_out(str(error), skips=self.never_fail) from error
 
     def _check_or_defer(self, context: Context, until_s: float) -> Any:
-        """Check once, and defer if the wait goes on.
+        """Check once, and wait on the triggerer if the wait goes on: for a condition or, while Kafka or the ledger
+        doesn't say for which, for a while.
 
         :param until_s: when the sensor times out, Unix seconds.
         """
-        condition, verdict = self._first_check(context)
-        if verdict.status != "done":
-            self._defer(context, condition, until_s)
-        return verdict.result
-
-    def _defer(self, context: Context, condition: Condition | None, until_s: float) -> NoReturn:
-        """Wait on the triggerer: for a condition or, while Kafka or the ledger doesn't say for which, for a while."""
-        timeout = timedelta(seconds=self._left(until_s))
+        try:
+            condition, verdict = self._check(context)
+        except Exception as error:  # in the other modes, the base class does this
+            if self.never_fail or (self.soft_fail and isinstance(error, AirflowFailException)):
+                raise AirflowSkipException(str(error)) from error
+            raise
+        if verdict.status == "done":
+            return verdict.result
+        left_s = until_s - time.time()
+        if left_s <= 0:
+            message = f"Sensor has timed out; the specified timeout is {self.timeout:g} s."
+            raise self._timed_out(message, skips=self.soft_fail or self.never_fail)
+        timeout = timedelta(seconds=left_s)
         if condition is None:
             later = TimeDeltaTrigger(timedelta(seconds=self.poke_interval))
             self.defer(trigger=later, method_name="execute_again", kwargs={"until_s": until_s}, timeout=timeout)
-        self.defer(
-            trigger=KafkaWaitTrigger(
-                kafka_conn_id=self.conn_id,
-                condition=condition.to_json(),
-                poll_interval_s=self.poke_interval,
-                memory=self._recall(context).to_json() | {"held": 0},  # the triggerer's first poll may be much later
-            ),
-            method_name="execute_complete",
-            timeout=timeout,
+        trigger = KafkaWaitTrigger(
+            kafka_conn_id=self.conn_id,
+            condition=condition.to_json(),
+            poll_interval_s=self.poke_interval,
+            memory=self._recall(context).to_json() | {"held": 0},  # the triggerer's first poll may be much later
         )
+        return self.defer(trigger=trigger, method_name="execute_complete", timeout=timeout)
 
-    def _wait_here(self, context: Context) -> Any:
-        """Poke or reschedule; ``never_fail`` skips the task at a timeout, as on the triggerer."""
-        try:
-            return super().execute(context)
-        except AirflowSensorTimeout as error:
-            message = str(error) if self._wait is None else f"{error} It waited: {self._wait.said}"
-            raise AirflowSkipException(message) if self.never_fail else AirflowSensorTimeout(message) from error
+    def _timed_out(self, message: str, *, skips: bool) -> Exception:
+        waited = "" if self._wait is None else f" It waited: {self._wait.said}"
+        return (AirflowSkipException if skips else AirflowSensorTimeout)(message + waited)
 
     def poke(self, context: Context) -> PokeReturnValue:
         _, verdict = self._check(context)
@@ -154,15 +155,6 @@ class KafkaWaitSensor(BaseSensorOperator):
         with self._clients:
             return self._check_or_defer(context, until_s)
 
-    def _first_check(self, context: Context) -> tuple[Condition | None, WaitStatus]:
-        """Check once, with failures treated as in the other modes, where the base class does this."""
-        try:
-            return self._check(context)
-        except Exception as error:
-            if self.never_fail or (self.soft_fail and isinstance(error, AirflowFailException)):
-                raise AirflowSkipException(str(error)) from error
-            raise
-
     def _check(self, context: Context) -> tuple[Condition | None, WaitStatus]:
         """Check once. Also returns what was checked; None when that couldn't be made."""
         wait, condition = self._recall(context), None
@@ -177,7 +169,7 @@ class KafkaWaitSensor(BaseSensorOperator):
             if isinstance(error, PermissionError) or not is_from_store(error):
                 raise
             outcome = StoreFailedError(f"The ledger's store failed: {first_line(error)}.")
-        verdict = wait.take(outcome, time.time())
+        verdict = wait.take(outcome)
         self._remember(context, wait, is_over=verdict.status != "waiting")
         if verdict.line:
             self.log.info("%s", verdict.line)
@@ -208,61 +200,3 @@ class KafkaWaitSensor(BaseSensorOperator):
         elif store is not None:
             kept = self.kept_offsets and self.kept_offsets.to_json()
             store.set(_MEMORY, wait.to_json() | {"try_number": context["ti"].try_number, "kept_offsets": kept})
-
-    def _left(self, until_s: float) -> float:
-        """Seconds until the timeout, which is treated as in the other modes."""
-        left = until_s - time.time()
-        if left > 0:
-            return left
-        message = f"Sensor has timed out; the specified timeout is {self.timeout:g} s."
-        if self._wait is not None:
-            message += f" It waited: {self._wait.said}"
-        raise AirflowSkipException(message) if self.soft_fail or self.never_fail else AirflowSensorTimeout(message)
-
-
-class KafkaGroupSensor(KafkaWaitSensor):
-    """
-    Base of the sensors that wait for consumer groups. Its other arguments are those of :class:`KafkaWaitSensor`.
-
-    :param isolation_level: which records count: ``read_committed`` (default), up to the last stable offset; or
-        ``read_uncommitted``, up to the high watermark. (templated)
-    :param kafka_conn_id: connection id, of type ``kafka`` or ``kafka_offsets``. (templated)
-    """
-
-    template_fields: Sequence[str] = ("isolation_level", "kafka_conn_id")
-
-    def __init__(
-        self,
-        *,
-        isolation_level: str = IsolationLevel.READ_COMMITTED,
-        kafka_conn_id: str = KafkaOffsetsHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.isolation_level = isolation_level
-        self.kafka_conn_id = kafka_conn_id
-        as_name(constant(kafka_conn_id, "conn_id"), "kafka_conn_id")
-        IsolationLevel.of(constant(isolation_level, IsolationLevel.READ_COMMITTED))
-
-    @property
-    def conn_id(self) -> str:
-        return self.kafka_conn_id
-
-
-class KafkaPipelineSensor(OfPipeline, KafkaWaitSensor):
-    """
-    Base of the sensors that wait for a pipeline's records. Its other arguments are those of :class:`KafkaWaitSensor`.
-
-    :param pipeline: the :class:`~airflow_kafka_offsets.kafka_pipeline.KafkaPipeline`, with its topics by name.
-        (templated)
-    """
-
-    template_fields: Sequence[str] = ("pipeline",)
-
-    def __init__(self, *, pipeline: KafkaPipeline, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.pipeline = as_pipeline(pipeline)
-
-    @property
-    def conn_id(self) -> str:
-        return self.pipeline.kafka_conn_id

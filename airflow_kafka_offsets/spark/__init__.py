@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from airflow_kafka_offsets.spark.sinks.sink import Attempt as Attempt, Sink as Sink
     from airflow_kafka_offsets.spark.values.formats import ValueFormat as ValueFormat
     from airflow_kafka_offsets.spark.window.derived import Derived as Derived
-    from airflow_kafka_offsets.spark.windows import (
-        load_windows as load_windows,
-        pinned_windows as pinned_windows,
-    )
+    from airflow_kafka_offsets.spark.windows import load_windows as load_windows, pinned_windows as pinned_windows
 
 __getattr__, __all__ = offered("airflow_kafka_offsets.spark")

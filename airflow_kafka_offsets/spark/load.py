@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -22,10 +22,12 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.offsets.proof.driver_notes import exit_line
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.offsets.windows.kafka_source import topics_read
-from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.sinks.kinds import SINKS
-from airflow_kafka_offsets.spark.sinks.sink import AUDITED, OWN_COLUMNS
+from airflow_kafka_offsets.offsets.windows.manifest import topics_read
+from airflow_kafka_offsets.spark.pinned import Decoder, PinnedWindow, decoders, topics_together
+from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
+from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS, FileSink
+from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
+from airflow_kafka_offsets.spark.sinks.sink import AUDITED, OWN_COLUMNS, Sink
 from airflow_kafka_offsets.spark.table_load import TableLoad
 from airflow_kafka_offsets.spark.values.columns import (
     copied,
@@ -40,8 +42,13 @@ from airflow_kafka_offsets.spark.values.formats import DEAD_LETTERS, argument_na
 from airflow_kafka_offsets.spark.values.framing import HEADERS
 from airflow_kafka_offsets.spark.window.kept_records import Part, parts_of, write_records
 from airflow_kafka_offsets.spark.window.proved_write import placed
-from airflow_kafka_offsets.spark.window.typed import Decoder, decoders, topics_together
 from airflow_kafka_offsets.spark.windows import load_windows
+
+SINKS: Mapping[str, Callable[[str], Sink]] = {
+    **{kind: partial(FileSink, file_format=kind) for kind in FILE_FORMATS},
+    **{sink.kind: sink for sink in (DeltaSink, IcebergSink)},
+}
+"""By ``--sink``; each is made from its output: a folder, or a table's path or name."""
 
 
 @dataclass(frozen=True, slots=True)

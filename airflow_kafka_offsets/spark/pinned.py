@@ -10,19 +10,26 @@ A Spark Connect client can't ask Kafka: it returns its counts, and Airflow's sid
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import confs_of
-from airflow_kafka_offsets.offsets.proof.run_result import RunResult
-from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, ATTEMPT, COMMIT, MANIFEST, SHA256, RunConf
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult, UsedSchemas
+from airflow_kafka_offsets.offsets.windows.manifest import topics_read
+from airflow_kafka_offsets.spark.session.conf import ALLOW_GAPS, ATTEMPT, COMMIT, MANIFEST, REGISTRY, SHA256, RunConf
 from airflow_kafka_offsets.spark.sinks.sink import Sink
-from airflow_kafka_offsets.spark.values.formats import ValueFormat, as_format
+from airflow_kafka_offsets.spark.values.decoding import decode_column
+from airflow_kafka_offsets.spark.values.formats import ValueFormat, argument_named, as_format
+from airflow_kafka_offsets.spark.values.registry import RegistrySettings, SchemaRegistry, registry_of
+from airflow_kafka_offsets.spark.values.subjects import AT_ONCE, TOPIC, Subjects, SubjectSchemas, subject_schemas
 from airflow_kafka_offsets.spark.window.derived import Derived, Transform, write_derived
 from airflow_kafka_offsets.spark.window.kept_records import parts_of, write_records
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.window.typed import decoders, topics_together
 
 
 class PinnedWindow(PinnedRead):
@@ -98,11 +105,10 @@ class PinnedWindow(PinnedRead):
         """Let a transform make other rows from the window's records (filter, explode, join, aggregate), write them, and
         prove that it got each record once. Airflow's side then publishes them.
 
-        The proof covers which records the transform got, not what it makes of them: they are counted on their way into
-        it, in the action that writes, and compared with the window. The rows are counted as they are written, and again
-        in the output. Several outputs are made from one read of Kafka, which is kept on the executors' disks, and are
-        published together. The first output is written last, so that a reader of its table never sees it without the
-        others::
+        The proof covers which records the transform got, not what it makes of them: Kafka is read once, to the
+        executors' disks, and the records there are compared with the window. The rows are counted as they are written,
+        and again in the output. Several outputs are published together. The first output is written last, so that a
+        reader of its table never sees it without the others::
 
             window.write_derived(
                 flights_per_hour,
@@ -113,15 +119,14 @@ class PinnedWindow(PinnedRead):
         If another driver of this attempt has proved the window, nothing is done, as with :meth:`write`. If the window
         has no offsets, the outputs hold no rows, even if the transform makes rows from an empty frame.
 
-        :param transform: makes the rows from a frame with the columns of Spark's Kafka source, by DataFrame operations.
-            It must run no action on that frame and use it only once: tell branches apart by a column.
+        :param transform: makes the rows from a frame with the columns of Spark's Kafka source.
         :param sink: where the rows go. Each gets the window's name in the column ``window``.
         :param options: options of Spark's Kafka source, as for :meth:`read`.
         :param further: more outputs, by name (not ``transform``, ``sink`` or ``options``); ``read_published(...,
             output=name)`` reads them.
         :returns: what was read and written, proved.
-        :raises ConfigurationError: the transform uses its records twice, runs an action on them or sorts them; a column
-            name is reserved, two outputs go to the same place, or the session is a Spark Connect client.
+        :raises ConfigurationError: a column name is reserved, two outputs go to the same place, or the session is a
+            Spark Connect client.
         :raises KafkaOffsetsError: as :meth:`write`, for the same reasons.
         """
         outputs = {"": Derived(transform, sink), **further}
@@ -166,3 +171,65 @@ def pinned_window(
     }
     confs |= {name: value for name, value in given.items() if value is not None}
     return PinnedWindow.open(spark, RunConf.read(confs, os.environ))
+
+
+Decoder: TypeAlias = Callable[[DataFrame], DataFrame]
+"""Decodes records. What it needs of a registry was fetched when it was made."""
+
+
+def topics_together(window: PinnedRead) -> Sequence[str]:
+    """The topics that have a say in the type of a column for all of them: those that are read. Of a window without
+    records, all: what is written has their columns."""
+    return topics_read(window.manifest) or sorted(window.manifest.topics)
+
+
+def decoders(
+    window: PinnedRead, formats: Mapping[str, ValueFormat], topics: Mapping[str, Sequence[str]]
+) -> dict[str, Decoder]:
+    """What decodes the records of some topics; see :meth:`~airflow_kafka_offsets.spark.pinned.PinnedWindow.decode`.
+    What is said of a column begins with its name.
+
+    :param formats: by column: ``key``, ``value``.
+    :param topics: by name, the topics that are decoded alike.
+    """
+    registered = {column: form for column, form in formats.items() if form.registered}
+    if not registered:
+        return dict.fromkeys(topics, partial(_decode, formats, {}))
+    registry, before = _registry(window), _before(window)
+
+    def make(names: Sequence[str]) -> Decoder:
+        schemas: dict[str, SubjectSchemas] = {}
+        for column, form in registered.items():
+            subjects = Subjects.of(form.subjects or (f"{TOPIC}-{column}",), names)
+            then = next((used for used in before if subjects.decoded(used, column, str(form.registered))), None)
+            with argument_named(column):
+                schemas[column] = subject_schemas(registry, str(form.registered), subjects, form.version, then)
+            window.used_schemas[column, subjects.names] = schemas[column].used(column, subjects)
+        return partial(_decode, formats, schemas)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(zip(topics, pool.map(make, topics.values()), strict=True))
+
+
+def _decode(formats: Mapping[str, ValueFormat], schemas: Mapping[str, SubjectSchemas], rows: DataFrame) -> DataFrame:
+    for column, form in formats.items():
+        with argument_named(column):
+            rows = decode_column(rows, column, form, schemas.get(column))
+    return rows
+
+
+def _registry(window: PinnedRead) -> SchemaRegistry:
+    settings = RegistrySettings.read(window.registry_options)
+    if settings is None:
+        raise ConfigurationError(
+            "The run has no schema registry, which the format needs: give the pipeline one, KafkaPipeline(..., "
+            f"schema_registry_conn_id=...), or set the conf {REGISTRY}url."
+        )
+    return registry_of(settings)
+
+
+def _before(window: PinnedRead) -> tuple[UsedSchemas, ...]:
+    """What decoded the window when it was loaded before."""
+    if window.ledger is None:
+        return ()
+    return window.ledger.schemas_before(window.ledger.attempt(window.manifest)[0])

@@ -21,14 +21,17 @@ from airflow_kafka_offsets.errors import CommitConflictError, LedgerError
 from airflow_kafka_offsets.ledger.entries import Output, Published
 from airflow_kafka_offsets.ledger.state import State, Window
 from airflow_kafka_offsets.offsets.instants import instant_ms
-from airflow_kafka_offsets.offsets.proof.reading import whole_windows
 from airflow_kafka_offsets.offsets.proof.run_result import NO_SINK, main_outputs
+from airflow_kafka_offsets.offsets.windows.ledger_names import whole_windows
 from airflow_kafka_offsets.spark.session.session import words
+from airflow_kafka_offsets.spark.sinks.delta_sink import DeltaSink
 from airflow_kafka_offsets.spark.sinks.file_sink import AS_WRITTEN, FILE_FORMATS
-from airflow_kafka_offsets.spark.sinks.kinds import table_of
+from airflow_kafka_offsets.spark.sinks.iceberg_sink import IcebergSink
 from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, WINDOW_COLUMN
 from airflow_kafka_offsets.spark.sinks.table_owner import Owner
 from airflow_kafka_offsets.spark.window.ledger import log_of
+
+TABLES: Mapping[str, type[DeltaSink | IcebergSink]] = {sink.kind: sink for sink in (DeltaSink, IcebergSink)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,11 @@ def _tables(spark: SparkSession, found: Iterable[_Rows], state: State) -> Iterat
         tables[rows.sink, rows.place][rows.window.name] = rows
     created = state.begun
     for (kind, place), windows in sorted(tables.items()):
-        table = table_of(kind, place)
+        if kind not in TABLES:
+            raise LedgerError(
+                f"The rows are in {place}, which the sink {kind} wrote: read them the way that sink does."
+            )
+        table = TABLES[kind](place)
         frame = table.rows(spark, Owner(created.ledger_id, created.pipeline))
         # After the version to read was chosen: whoever has committed before that is seen.
         commits = table.newest_of(spark, created.ledger_id, windows.keys())

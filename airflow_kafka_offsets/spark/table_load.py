@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, get_args
 from airflow_kafka_offsets.arguments import check_choice, check_count, is_template
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.sinks.places import is_by_topic
+from airflow_kafka_offsets.spark.sinks.sink import is_by_topic
 from airflow_kafka_offsets.spark.values.formats import FormatName, ValueFormat, argument_named, as_format
 
 SinkKind = Literal["parquet", "orc", "json", "delta", "iceberg"]

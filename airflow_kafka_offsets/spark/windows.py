@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet, Sized
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from itertools import islice
+from threading import Condition
 
 from pyspark.sql import SparkSession
 
@@ -18,16 +21,19 @@ from airflow_kafka_offsets.errors import (
     KafkaOffsetsError,
     SparkFailedError,
     WindowsFailedError,
+    number_of,
 )
+from airflow_kafka_offsets.offsets.instants import duration_text
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
-from airflow_kafka_offsets.spark.progress import EVERY_S, Progress
 from airflow_kafka_offsets.spark.session.conf import BATCH, BATCH_SHA256, RunConf, batch_from_bytes
-from airflow_kafka_offsets.spark.session.connect import cores, files_of, require_driver
+from airflow_kafka_offsets.spark.session.files import files_of
+from airflow_kafka_offsets.spark.session.session import cores, require_driver
 from airflow_kafka_offsets.spark.window.ledger import SharedLog
-from airflow_kafka_offsets.spark.window.turns import Turns
 
 _MOST_AT_ONCE = 16
 """Unless the user says more: a small window costs the driver more than the executors."""
+_EVERY_S = 10.0
+"""Between two lines about the progress; the last one comes at once."""
 
 
 def pinned_windows(spark: SparkSession) -> Iterator[PinnedWindow]:
@@ -81,27 +87,33 @@ def load_windows(
     most = max(2, min(cores(spark) or 1, _MOST_AT_ONCE)) if at_once is None else at_once
     if most < 1:
         raise ConfigurationError(f"at_once must be 1 or more, not {at_once}.")
-    confs, logs, turns = run_confs(spark), dict[str, SharedLog](), Turns()
-    progress, failed, alone = Progress(len(confs)), dict[int, Exception](), len(confs) == 1
-    waiting = iter(enumerate(confs))
-    with ThreadPoolExecutor(most, thread_name_prefix="kafka-offsets-window") as pool:
+    confs, logs = run_confs(spark), dict[str, SharedLog]()
+    turns, alone = Turns(len(confs)), len(confs) == 1
+    rows, failed = list[int](), dict[int, Exception]()
+    began = told = time.monotonic()
+    pool = ThreadPoolExecutor(most, thread_name_prefix="kafka-offsets-window")
+    try:
         running: dict[Future[int], int] = {}
-        while True:
-            for place, conf in islice(waiting, most - len(running)):
-                turns.begin(place)
-                work = partial(_load, spark, conf, logs, turns, place, load_one, alone=alone)
-                running[pool.submit(alongside(spark, work))] = place
-            if not running:
-                break
-            for ended in wait(running, timeout=EVERY_S, return_when=FIRST_COMPLETED).done:
+        for place, conf in enumerate(confs):
+            work = partial(_load, spark, conf, logs, partial(turns.taken, place), load_one, alone=alone)
+            begun = pool.submit(alongside(spark, work))
+            begun.add_done_callback(partial(turns.end, place))
+            running[begun] = place
+        while running:
+            for ended in wait(running, timeout=_EVERY_S, return_when=FIRST_COMPLETED).done:
                 place, error = running.pop(ended), ended.exception()
-                if error is not None and not isinstance(error, Exception):
-                    raise error
-                if error is not None:
+                if error is None:
+                    rows.append(ended.result())
+                elif isinstance(error, Exception):
                     failed[place] = error if alone else _kept(error, failed.values())
-                progress.ended(ended.result() if error is None else None)
-            progress.tell()
-    progress.tell(last=True)
+                else:
+                    raise error
+            now = time.monotonic()
+            if not alone and (not running or now - told >= _EVERY_S):
+                told = now
+                print(f"kafka-offsets: {_progress(confs, rows, failed, now - began)}", file=sys.stderr, flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
     if failed and alone:
         raise failed[0]
     if failed:
@@ -112,8 +124,7 @@ def _load(
     spark: SparkSession,
     conf: RunConf,
     logs: dict[str, SharedLog],
-    turns: Turns,
-    place: int,
+    turn: Callable[[AbstractSet[str]], AbstractContextManager[None]],
     load_one: Callable[[PinnedWindow], object],
     *,
     alone: bool,
@@ -122,18 +133,15 @@ def _load(
 
     :param alone: it is the only one: then the end of the log says why the application has failed.
     """
+    window = PinnedWindow.open(spark, conf, logs)
+    window.turn = turn
     try:
-        window = PinnedWindow.open(spark, conf, logs)
-        window.turn = partial(turns.taken, place)
-        try:
-            load_one(window)
-        except Exception as error:
-            if window.ledger is not None and (isinstance(error, KafkaOffsetsError) or not alone):
-                window.ledger.note_failure(error if isinstance(error, KafkaOffsetsError) else _own(error))
-            raise
-        return window.rows_written
-    finally:
-        turns.end(place)
+        load_one(window)
+    except Exception as error:
+        if window.ledger is not None and (isinstance(error, KafkaOffsetsError) or not alone):
+            window.ledger.note_failure(error if isinstance(error, KafkaOffsetsError) else _own(error))
+        raise
+    return window.rows_written
 
 
 def _kept(error: Exception, before: Iterable[Exception]) -> Exception:
@@ -166,3 +174,65 @@ def run_confs(spark: SparkSession) -> list[RunConf]:
 def _failed(conf: RunConf, error: Exception) -> FailedWindow:
     pipeline, _, window, _ = conf.manifest_uri.rsplit("/", 3)
     return FailedWindow(window, pipeline.rpartition("/")[2], error)
+
+
+def _progress(windows: Sized, rows: Sequence[int], failed: Sized, seconds: float) -> str:
+    """How far an application is with its windows.
+
+    :param rows: how many were written, by window that is done.
+    """
+    ended = len(rows) + len(failed)
+    left = len(windows) - ended
+    words = [f"{len(rows)} of {number_of(len(windows), 'window')} done"]
+    words += [f"{len(failed)} failed"] if failed else []
+    words.append(f"{sum(rows):,} rows")
+    if not left:
+        words.append(f"in {duration_text(seconds)}")
+    elif ended:
+        words.append(f"about {duration_text(seconds / ended * left)} left")
+    return ", ".join(words)
+
+
+class Turns:
+    """Windows that are loaded at once and written to the same table are written one after another, in order of time.
+
+    A table's library refuses one of two commits that come at the same time, and who reads the table as it grows gets
+    its windows in order. Which tables a window is written to is known only once its application says so. So a window
+    waits for all windows before it, until each has ended, or has said that it goes elsewhere.
+
+    :param windows: how many there are; each has a place in their order.
+    """
+
+    def __init__(self, windows: int) -> None:
+        self._changed = Condition()
+        self._tables: dict[int, AbstractSet[str] | None] = dict.fromkeys(range(windows))
+        """Of each window that hasn't ended; None while it hasn't said them."""
+
+    @contextmanager
+    def taken(self, place: int, tables: AbstractSet[str]) -> Iterator[None]:
+        """Wait for a window's turn; it is the next one's after the block.
+
+        :param tables: those that the window is written to.
+        """
+        self._say(place, tables)
+        try:
+            yield
+        finally:
+            self._say(place, frozenset())
+
+    def _say(self, place: int, tables: AbstractSet[str]) -> None:
+        with self._changed:
+            self._tables[place] = tables
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not (tables and self._before(tables, place)))
+
+    def _before(self, tables: AbstractSet[str], place: int) -> bool:
+        """Whether a window before may still be written to one of these tables."""
+        earlier = (said for other, said in self._tables.items() if other < place)
+        return any(said is None or said & tables for said in earlier)
+
+    def end(self, place: int, _: object = None) -> None:
+        """A window has been loaded, or has failed, or isn't to be loaded any more."""
+        with self._changed:
+            self._tables.pop(place, None)
+            self._changed.notify_all()

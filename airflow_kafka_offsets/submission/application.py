@@ -1,39 +1,49 @@
-"""What a task's ``application`` is: the ready-made load with its arguments, or the user's own."""
+"""The ready-made applications that a driver runs; and the bundle, the rooms of this package that a driver needs, as a
+small zip, one of ``--py-files``.
+
+Among them is the ledger: the driver reads the log with the same code as Airflow's side. What a driver imports needs
+nothing but the standard library, and PySpark where it runs Spark.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import io
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.table_load import TableLoad
-from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
+import airflow_kafka_offsets
+
+_PACKAGE = Path(airflow_kafka_offsets.__file__).parent
+_SHIPPED = (
+    *("__init__.py", "public.py", "errors.py", "arguments.py"),
+    *(f"{room}/**/*.py" for room in ("compat", "ledger", "offsets", "spark")),
+)
+"""Whole rooms: what the driver's side imports is always among them. It imports neither Airflow nor kafka-python nor
+fsspec, which a Spark cluster doesn't have."""
+BUNDLE_NAME = "airflow_kafka_offsets.zip"
+LOAD_APPLICATION = str(_PACKAGE / "spark" / "load.py")
+"""The ready-made application, for ``spark-submit``."""
+AUDIT_APPLICATION = str(_PACKAGE / "spark" / "audit_table.py")
+"""The ready-made audit."""
 
 
-def as_application(application: str | TableLoad, arguments: Any) -> tuple[str, TableLoad | None]:
-    """An operator's application: its file, and the ready-made load's arguments, if it is that.
-
-    :param arguments: the operator's ``application_args``.
-    :raises ConfigurationError: the ready-made load has arguments twice.
-    """
-    if not isinstance(application, TableLoad):
-        return application, None
-    if arguments:
-        raise ConfigurationError(
-            "application=TableLoad(...) has the load's arguments, so application_args= is for own applications."
-        )
-    return LOAD_APPLICATION, application
+@contextmanager
+def driver_bundle() -> Iterator[str]:
+    """Build the zip, and remove it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="airflow_kafka_offsets_") as folder:
+        target = Path(folder) / BUNDLE_NAME
+        target.write_bytes(bundle())
+        yield str(target)
 
 
-def refuse_without_output(application: str, arguments: Any) -> None:
-    """Refuse the ready-made load without an output, which would be found only once Spark has started.
-
-    :param arguments: words, or what becomes them when the task runs.
-    :raises ConfigurationError: they name none.
-    """
-    if application != LOAD_APPLICATION or not isinstance(arguments, list | tuple | None):
-        return
-    if not any(not isinstance(word, str) or word.startswith("--output") or "{{" in word for word in arguments or ()):
-        raise ConfigurationError(
-            "The ready-made load has no output. Say where its rows go: application=TableLoad('s3://lake/orders'); or "
-            "name an application of your own."
-        )
+def bundle() -> bytes:
+    """The zip. The same files give the same bytes, as they have no timestamps."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for source in (each for pattern in _SHIPPED for each in sorted(_PACKAGE.glob(pattern))):
+            name = zipfile.ZipInfo(str(source.relative_to(_PACKAGE.parent)))
+            archive.writestr(name, source.read_bytes(), zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,22 +19,12 @@ from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.pipelines.audits import record
 from airflow_kafka_offsets.pipelines.loads import ClientFactory
-from airflow_kafka_offsets.spark.session.release import packages_in
-from airflow_kafka_offsets.submission.driver_bundle import AUDIT_APPLICATION, driver_bundle
-from airflow_kafka_offsets.submission.given_confs import confs_in, not_given
-from airflow_kafka_offsets.submission.spark_arguments import (
-    ConnectorChoice,
-    SparkArguments,
-    Submitter,
-    delivered,
-    packages_of,
-    place_confs,
-    with_jars,
-)
+from airflow_kafka_offsets.spark.session.release import packages_in, table_confs
+from airflow_kafka_offsets.submission.application import AUDIT_APPLICATION, driver_bundle
+from airflow_kafka_offsets.submission.confs import confs_in_file, default_confs, not_given, window_confs
+from airflow_kafka_offsets.submission.spark_arguments import ConnectorChoice, SparkArguments, Submitter, complete
 from airflow_kafka_offsets.submission.spark_failure import last_words, printed_failure
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
-from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
-from airflow_kafka_offsets.submission.window_confs import default_confs, window_confs
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +33,7 @@ class AuditSubmission:
 
     :param windows: those that are audited, by one driver.
     :param run: the audit's own name, 8 hex digits.
-    :param writer_group, missing_to: as for :class:`~airflow_kafka_offsets.spark.audits.table_sums.AuditRequest`.
+    :param writer_group, missing_to: as for :class:`~airflow_kafka_offsets.spark.audits.table_rows.AuditRequest`.
     :param allow_gaps: the topics may have offsets without a record.
     """
 
@@ -63,30 +53,16 @@ class AuditSubmission:
             *(word for flag, value in given.items() if value is not None for word in (flag, value)),
         ]
 
-    def confs(self, reader: Mapping[str, str], given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """The confs that the user's confs override, and those that override the user's.
-
-        :param reader: options of the Kafka reader that aren't secret.
-        :param given: the user's confs.
-        """
+    def _windows(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The confs that say what the driver reads; ``given`` are the user's."""
         in_order = sorted(self.windows, key=lambda each: (each.name, each.ledger.pipeline))
-        own = window_confs([(each, None) for each in in_order], given, allow_gaps=self.allow_gaps)
-        return default_confs(reader, given), own
+        return window_confs([(each, None) for each in in_order], given, allow_gaps=self.allow_gaps)
 
-    @contextmanager
     def arguments(
         self, task: SparkSubmitOperator, by: Submitter, kafka: JavaSettings, connector: ConnectorChoice | None
-    ) -> Iterator[SparkArguments]:
+    ) -> AbstractContextManager[SparkArguments]:
         """A task's arguments plus everything that the driver needs, which exists until the block ends."""
-        defaults, confs = self.confs(kafka.plain, by.given.confs)
-        if connector == "auto":
-            defaults |= not_given(table_confs(self.table.kinds), by.given.confs)
-        packages = packages_of(task, by, connector, self.table.kinds)
-        own = SparkArguments(
-            place_confs(by) | defaults, confs, task.properties_file, task.py_files, packages, task.jars
-        )
-        with delivered(with_jars(own, task, by), by, kafka, None) as arguments:
-            yield arguments
+        return complete(task, by, kafka, self._windows(by.given.confs), connector, self.table.kinds)
 
     @contextmanager
     def command(
@@ -103,11 +79,9 @@ class AuditSubmission:
         program.refuse_mixed()
         given, release = packages_in(packages), program.release(ask=True)
         if release is not None:
-            given = with_packages(self.table.kinds, release, given, " ".join(others))
-        defaults, own = self.confs(reader, {})
-        file = program.defaults()
-        given_confs = {} if file is None else confs_in(file.read_text(encoding="utf-8", errors="replace"))
-        by_name = {**not_given(table_confs(self.table.kinds), given_confs), **defaults, **own}
+            given = release.with_packages(self.table.kinds, given, " ".join(others))
+        of_table = not_given(table_confs(self.table.kinds), confs_in_file(program.defaults()))
+        by_name = of_table | default_confs(reader, {}) | self._windows({})
         confs = [word for name, value in by_name.items() for word in ("--conf", f"{name}={value}")]
         chosen = ["--packages", ",".join(given)] if given else []
         with driver_bundle() as bundle:

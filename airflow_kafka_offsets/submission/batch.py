@@ -1,23 +1,35 @@
-"""The batch: attempts that began together, for one Spark application to make."""
+"""The batch: attempts that began together, for one Spark application to make; and that application, found while it runs
+by the note that its driver writes to the ledger before it reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import Event, Thread
+from typing import Any
 
 from airflow_kafka_offsets.ledger.attempt_files import AttemptFiles
 from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.offsets.instants import now_ms
-from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, note_of
-from airflow_kafka_offsets.offsets.proof.left import span_of
+from airflow_kafka_offsets.offsets.partitions import span_of
+from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote, SparkApplication, note_of
 from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.submission.spark_failure import noted_failure
 
 BATCH = "batch"
 """Key of a batch's id, in what the ledger notes of who has begun an attempt."""
 _TASKS_LOG = "the load's own task says why, in the log of that try"
+_LOOK_S = 2.0
+"""Between two looks into the ledger."""
+_PATIENT_S = 60.0
+"""The same, after its store has failed."""
+_FIRST = 3
+"""How many attempts are looked at: a window may fail before its attempt is noted."""
+_FAREWELL_S = 1.0
+"""How long the end of a load waits for a look in progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +116,42 @@ def noted(files: AttemptFiles, failure: Exception | None) -> Exception | None:
     this try knows."""
     note = noted_failure(files)
     return failure if note is None else note.as_error()
+
+
+@contextmanager
+def found_application(
+    attempts: Sequence[AttemptFiles], log: Any, on_found: Callable[[SparkApplication], None]
+) -> Iterator[None]:
+    """Log the driver's Spark application and the address of its UI, once it has started, until the block ends. A thread
+    looks for it, which fails or delays no load.
+
+    :param attempts: what the driver makes, in order: it notes itself with each one as it begins.
+    :param on_found: called in the thread with the application; its errors are logged.
+    """
+    ended = Event()
+    thread = Thread(target=_watch, args=(ended, attempts[:_FIRST], log, on_found), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(_FAREWELL_S)
+
+
+def _watch(
+    ended: Event, attempts: Sequence[AttemptFiles], log: Any, on_found: Callable[[SparkApplication], None]
+) -> None:
+    pause_s = _LOOK_S
+    while not ended.wait(pause_s):
+        try:
+            found = [each for attempt in attempts for each in attempt.applications()]
+            if found and not ended.is_set():  # once a task has ended, its links are Airflow's to make
+                application = max(found, key=lambda each: each.ui is not None)
+                where = f"; its UI is {application.ui}" if application.ui else ""
+                log.info("Spark application %s is running%s", application.id, where)
+                on_found(application)
+            if found:
+                return
+        except Exception as error:  # of any kind, as each store has its own: a load must not fail for lack of a link
+            log.info("No link to Spark's UI yet: %r", error)
+            pause_s = _PATIENT_S

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import logging
+import os
 import shutil
 import subprocess
 import tempfile
@@ -23,8 +24,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
-
-from airflow_kafka_offsets.submission.private_folder import NotPrivate, require_private
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +44,7 @@ _KEY_LENGTH = 32
 _LEFT = f".{'[0-9a-f]' * _KEY_LENGTH}-*"
 """Folders that weren't complete: only of these names, since somebody else's may be beside them."""
 _LAST_LINES = 3
+_OTHERS_MAY_WRITE = 0o022
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def jars_of(packages: Packages, binary: str, environment: Mapping[str, str], roo
                 found = PackageJars.in_folder(folder)
         if found is None:
             raise _NotResolved(f"{folder} was changed while it was written.")
-    except NotPrivate as error:
+    except PermissionError as error:
         log.warning("spark-submit resolves the packages itself, for each load: %s", error)
         return None
     # A user without a home is a RuntimeError.
@@ -237,3 +237,17 @@ def _holds_python(jar: Path) -> bool:
 def _digest(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def require_private(root: Path) -> None:
+    """Make the folder for what Spark's Java runs, or refuse one in which others could change that.
+
+    :raises PermissionError: saying which setting names another one.
+    """
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = root.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_MAY_WRITE:
+        raise PermissionError(
+            f"{root} belongs to another user, or others may write there, and could change what Spark runs. Set "
+            "[kafka_offsets] jars_folder to a folder that only this user may write to: if it is missing, it is made."
+        )

@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
-from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive, uri_for_spark
-from airflow_kafka_offsets.references.window_ref import WindowRefs
-from airflow_kafka_offsets.submission.driver_bundle import BUNDLE_NAME, bundle
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.ledger.storage import LedgerPath
+from airflow_kafka_offsets.references import WindowRefs
+from airflow_kafka_offsets.submission.application import BUNDLE_NAME, bundle
+from airflow_kafka_offsets.submission.confs import stored_once
 
 VERSION = 1
 _REMOTE = "://"
@@ -103,9 +104,4 @@ class ClusterFiles:
 
     def _stored(self, name: str, content: bytes) -> str:
         """Store a file once, in a folder named by a hash of its content. Returns its URI."""
-        place = self.folder / hashlib.sha256(content).hexdigest()[:_HASH_LENGTH] / name
-        if not create_exclusive(place, content):
-            raise LedgerCorruptError(
-                f"{place} doesn't have the content that its name says. Delete it; the next try writes it again."
-            )
-        return uri_for_spark(place)
+        return stored_once(self.folder / hashlib.sha256(content).hexdigest()[:_HASH_LENGTH] / name, content)

@@ -16,18 +16,23 @@ from airflow.providers.common.compat.sdk import conf
 
 from airflow_kafka_offsets.client.connection.java_settings import JavaSettings
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.session.release import names_connector, packages_in
+from airflow_kafka_offsets.spark.session.release import names_connector, packages_in, table_confs
 from airflow_kafka_offsets.spark.table_load import TableLoad
+from airflow_kafka_offsets.submission.application import driver_bundle
 from airflow_kafka_offsets.submission.batch import Batch
-from airflow_kafka_offsets.submission.driver_bundle import driver_bundle
-from airflow_kafka_offsets.submission.driver_place import DriverPlace, secrets_on_their_way
-from airflow_kafka_offsets.submission.given_confs import GivenConfs, not_given
+from airflow_kafka_offsets.submission.confs import (
+    DRIVER_JAVA,
+    GivenConfs,
+    default_confs,
+    not_given,
+    token_endpoint_allowed,
+    window_confs,
+)
+from airflow_kafka_offsets.submission.driver import DriverPlace, secrets_on_their_way
 from airflow_kafka_offsets.submission.package_jars import Packages, jars_of
-from airflow_kafka_offsets.submission.quick_java import DRIVER_JAVA, quick_java, starts_quickly
+from airflow_kafka_offsets.submission.quick_java import quick_java, starts_quickly
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
-from airflow_kafka_offsets.submission.table_packages import table_confs, with_packages
 from airflow_kafka_offsets.submission.tries import LoadTry
-from airflow_kafka_offsets.submission.window_confs import default_confs, token_endpoint_allowed, window_confs
 
 ConnectorChoice = Literal["auto", "given"]
 """``auto``: the task adds Spark's Kafka connector, and what a table needs, itself. ``given``: it adds nothing."""
@@ -109,42 +114,43 @@ class Submission:
     @contextmanager
     def arguments(self, task: SparkSubmitOperator) -> Iterator[SparkArguments]:
         """A task's arguments plus everything that the driver needs, which exists until the block ends."""
-        by, told = self.submitter, self.load.refs.driver_options()
-        given, defaults = by.given.confs, self._defaults(told.plain)
+        by, kinds = self.submitter, () if self.table is None else self.table.kinds
+        given, told = by.given.confs, self.load.refs.driver_options()
         windows = window_confs(self.batch.numbers, given, allow_gaps=self.allow_gaps)
         is_quick = starts_quickly(by.place, by.program, task.application, self.batch.span, windows | given)
-        own = SparkArguments(
-            defaults,
-            windows,
-            *(task.properties_file, task.py_files, packages_of(task, by, self.connector, self._kinds), task.jars),
-        )
-        own = with_jars(own, task, by)
-        with (
-            quick_java(by.program, jars_folder()) if is_quick else nullcontext() as java,
-            delivered(own, by, told, java) as arguments,
-        ):
+        java = quick_java(by.program, jars_folder()) if is_quick else nullcontext()
+        with java as options, complete(task, by, told, windows, self.connector, kinds, java=options) as arguments:
             yield arguments
-
-    @property
-    def _kinds(self) -> tuple[str, ...]:
-        return () if self.table is None else self.table.kinds
-
-    def _defaults(self, reader: Mapping[str, str]) -> dict[str, str]:
-        given = self.submitter.given.confs
-        of_table = table_confs(self._kinds) if self.connector == "auto" else {}
-        return not_given(of_table, given) | place_confs(self.submitter) | default_confs(reader, given)
 
 
 @contextmanager
-def delivered(own: SparkArguments, by: Submitter, kafka: JavaSettings, java: str | None) -> Iterator[SparkArguments]:
-    """Arguments plus this package's bundle and the connection's credentials, which exist until the block ends.
+def complete(
+    task: SparkSubmitOperator,
+    by: Submitter,
+    kafka: JavaSettings,
+    windows: Mapping[str, str],
+    connector: ConnectorChoice | None,
+    kinds: Collection[str],
+    *,
+    java: str | None = None,
+) -> Iterator[SparkArguments]:
+    """A task's arguments plus confs, packages, this package's bundle and the connection's credentials, until the block
+    ends.
 
+    :param windows: the confs that say what the driver reads.
+    :param connector: as for :class:`Submission`.
+    :param kinds: of the table and its values, which may need packages and confs too.
     :param java: the driver's Java options; None for the user's own alone.
     """
     given = by.given.confs
+    of_table = not_given(table_confs(kinds), given) if connector == "auto" else {}
+    defaults = of_table | _place_confs(by) | default_confs(kafka.plain, given)
     options = token_endpoint_allowed(kafka.plain, given)
     if java:
         options[DRIVER_JAVA] = f"{(given | options).get(DRIVER_JAVA, '')} {java}".strip()
+    packages = _packages(task, by, connector, kinds)
+    own = SparkArguments(defaults, windows, task.properties_file, task.py_files, packages, task.jars)
+    own = _with_jars(own, task, by)
     with driver_bundle() as bundle, secrets_on_their_way(by.place, kafka.secret, by.given) as secrets:
         yield replace(
             own,
@@ -154,7 +160,7 @@ def delivered(own: SparkArguments, by: Submitter, kafka: JavaSettings, java: str
         )
 
 
-def place_confs(by: Submitter) -> dict[str, str]:
+def _place_confs(by: Submitter) -> dict[str, str]:
     """The confs of every driver that depend on who starts it, without those that the user sets."""
     given = by.given
     # A log4j2.properties sets the level too, which our conf would override.
@@ -162,13 +168,12 @@ def place_confs(by: Submitter) -> dict[str, str]:
     return not_given({**by.place.defaults, **quiet, **({} if by.place.on_cluster else _PROGRESS)}, given.confs)
 
 
-def packages_of(
+def _packages(
     task: SparkSubmitOperator, by: Submitter, connector: ConnectorChoice | None, kinds: Collection[str]
 ) -> str | None:
     """The task's packages; with the Kafka connector, if it was requested, all of the user's packages: Spark doesn't
     read the conf then.
 
-    :param kinds: of the table and its values, which may need packages too.
     :raises ConfigurationError: when the given connector is another Spark's, or when nobody can tell which connector
         is needed.
     """
@@ -187,10 +192,10 @@ def packages_of(
             f"The Spark version of {by.program.binary} is unknown: there is no spark-core jar beside it, and "
             "--version doesn't tell. Name its Kafka connector in packages= instead."
         )
-    return ",".join(with_packages(kinds, release, packages_in(packages), jars))
+    return ",".join(release.with_packages(kinds, packages_in(packages), jars))
 
 
-def with_jars(own: SparkArguments, task: SparkSubmitOperator, by: Submitter) -> SparkArguments:
+def _with_jars(own: SparkArguments, task: SparkSubmitOperator, by: Submitter) -> SparkArguments:
     """Give the jars of all packages as files, so that ``spark-submit`` doesn't resolve them again; or the packages,
     if that can't be done here."""
     given = by.given.confs

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from airflow_kafka_offsets.arguments import DataLossPolicy
 from airflow_kafka_offsets.errors import (
     DataLossError,
-    FailedWindow,
     KafkaOffsetsError,
     SparkFailedError,
     WindowError,
-    WindowsFailedError,
     or_error,
     shorten,
 )
@@ -30,13 +29,11 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel, outcomes
 from airflow_kafka_offsets.offsets.instants import rate_text
-from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.proof.left import span_of
-from airflow_kafka_offsets.offsets.windows.policies import DataLossPolicy
-from airflow_kafka_offsets.pipelines.attempts import Wanted, begin_each, unloadable
+from airflow_kafka_offsets.offsets.partitions import LogRange, span_of
+from airflow_kafka_offsets.pipelines.attempts import Wanted, begin_each, refuse_each, unloadable
 from airflow_kafka_offsets.pipelines.loads import by_ledger_of, in_turn, publish_each
-from airflow_kafka_offsets.pipelines.preflight import lost_of_each
-from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
+from airflow_kafka_offsets.pipelines.log_changes import lost_of_each
+from airflow_kafka_offsets.references import WindowRef, WindowRefs
 from airflow_kafka_offsets.submission.batch import BATCH, Batch, files_of, in_order, noted, record
 from airflow_kafka_offsets.submission.spark_failure import noted_failure
 
@@ -94,10 +91,7 @@ class LoadTry:
         :raises ConfigurationError: when they are of several Kafka connections.
         """
         hook = refs.hook()
-        windows = (
-            Wanted(ledger, ref.window, ref.sha256) for ref, ledger in zip(refs.refs, refs.ledgers(), strict=True)
-        )
-        return cls(context, refs, tuple(windows), hook, on_data_loss)
+        return cls(context, refs, tuple(refs.wanted()), hook, on_data_loss)
 
     def reload(self) -> Self:
         """The try, with its windows to be loaded again: once in a run of the task, as a retry goes on with what that
@@ -163,7 +157,12 @@ class LoadTry:
         """
         name, wanted = token_hex(4), [each for each in self.windows if each not in self.refused]
         who = who_of(self.context) | {BATCH: name}
-        begun = begin_each(wanted, self.kafka.get_conn, who, self.on_data_loss, check)
+        try:
+            begun = begin_each(wanted, self.kafka.get_conn, who, self.on_data_loss, check)
+        except KafkaOffsetsError as error:
+            refuse_each(dict.fromkeys(wanted, error), who)
+            raise
+        refuse_each({each: found for each, found in begun.items() if isinstance(found, KafkaOffsetsError)}, who)
         attempts = {each: found for each, found in begun.items() if isinstance(found, Attempted)}
         self._warn_of_losses(attempts)
         done = {each: found for each, found in begun.items() if not isinstance(found, Attempted)}
@@ -249,24 +248,17 @@ class LoadTry:
                 left[each] = (None, SparkFailedError("It wasn't begun with the others. The next try loads it."))
         return found | self.explained(left)
 
-    def failure(self, outcomes: Mapping[Wanted, Outcome]) -> WindowsFailedError | None:
-        """The windows that have failed, and why; None if none has so far."""
-        failed = [
-            FailedWindow(each.name, each.ledger.pipeline, found)
-            for each in self.windows
-            if isinstance(found := outcomes.get(each), Exception)
-        ]
-        return WindowsFailedError(failed, len(self.windows)) if failed else None
+    def failure(self, outcomes: Mapping[Wanted, Outcome]) -> Exception | None:
+        """Why windows have failed, as of :meth:`.WindowRefs.failure`; None if none has so far."""
+        return self.refs.failure(outcomes.get(each) for each in self.windows)
 
     def reports(self, outcomes: Mapping[Wanted, Outcome], batch: Batch | None) -> list[dict[str, Any]]:
         """What is published of each window, for XCom; in the order given.
 
         :param batch: what this task has run.
-        :raises WindowsFailedError: when one isn't loaded; if the task has a single window, the reason itself.
+        :raises WindowsFailedError: when one isn't loaded; if the task was given no list, the reason itself.
         """
-        failure = self.failure(outcomes)
-        if failure is not None:
-            raise failure if self.refs.is_list else failure.failed[0].error
+        self.refs.raise_failed(outcomes[each] for each in self.windows)
 
         def report(each: Wanted) -> dict[str, Any]:
             published = outcomes[each]

@@ -29,7 +29,7 @@ from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.offsets.instants import duration_text, iso_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.triggers.polls import KafkaPollTrigger, refusing_arguments
+from airflow_kafka_offsets.triggers.wait import KafkaPollTrigger, refusing_arguments
 
 V = TypeVar("V")
 _SHARED_WATCHER = (
@@ -259,7 +259,7 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
 
     :param topics: a topic or several.
     :param window: length of a window, a timedelta or seconds.
-    :param allowed_lateness: as for :class:`.sensors.window_complete.KafkaWindowCompleteSensor`.
+    :param allowed_lateness: as for :class:`.sensors.pipeline_sensors.KafkaWindowCompleteSensor`.
     :param idle: as for that sensor.
     :param idle_after: as for that sensor.
 
@@ -302,13 +302,10 @@ class KafkaWindowCompleteTrigger(KafkaEdgeTrigger):
             end_ms = (now_ms() // self.window_ms + 1) * self.window_ms
             await self.keep(end_ms)
         while True:
-            outcome = await self.first_outcome(replace(self._first, instant_ms=end_ms), _is_complete)
+            window = replace(self._first, instant_ms=end_ms)
+            outcome = await self.first_outcome(window, lambda found: isinstance(found, Progress) and found.done)
             assert isinstance(outcome, Progress)
             extent = {"start": iso_instant(end_ms - self.window_ms), "end": iso_instant(end_ms)}
             yield TriggerEvent(extent | {name: fact for name, fact in outcome.result.items() if name != "instant"})
             end_ms += self.window_ms
             await self.keep(end_ms)
-
-
-def _is_complete(outcome: Outcome) -> bool:
-    return isinstance(outcome, Progress) and outcome.done

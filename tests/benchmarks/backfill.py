@@ -23,16 +23,7 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.pipelines.resolver import Resolver
 from dev import raw_client
 from tests.benchmarks import requests
-from tests.benchmarks.clusters import (
-    HOUR_MS,
-    INSTANT_MS,
-    LATENCY_MS,
-    Clusters,
-    Topic,
-    client,
-    create,
-    wait_for_leaders,
-)
+from tests.benchmarks.clusters import HOUR_MS, INSTANT_MS, LATENCY_MS, Clusters, Topic, client, create, wait_for_leaders
 from tests.benchmarks.peers import KafkaPython
 from tests.benchmarks.report import Row
 from tests.benchmarks.timing import timed

@@ -80,8 +80,8 @@ def _connect(ours: OffsetsClient) -> None:
 
 def _first_call(cluster: KafkaCluster, first: Counter[int]) -> Row:
     brokers = len(cluster.brokers)
-    # One look-up of all coordinators, and the topic's metadata; commits; ends and log starts.
-    limit = 2 + brokers + 2 * brokers
+    # One look-up of all coordinators, and the topic's metadata; commits; log starts and both ends.
+    limit = 2 + brokers + 3 * brokers
     return Row.absolute(
         "… requests of the first call", sum(first.values()), "requests", limit=limit, requests=requests.words(first)
     )

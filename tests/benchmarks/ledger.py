@@ -20,6 +20,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import in_parallel
 from airflow_kafka_offsets.ledger.verification import verify
+from airflow_kafka_offsets.offsets import plain_json
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.manifest import digest
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
@@ -112,7 +113,7 @@ def _counted(year: Ledger, window: Window) -> Counted:
     """What the window's driver leaves."""
     result = result_of(year, window, window.attempts[-1])
     year.attempt(window.name, result.attempt).record_result(result)
-    return Counted(year, window, window.attempts[-1], result, digest(result.to_bytes()))
+    return Counted(year, window, window.attempts[-1], result, digest(plain_json.to_bytes(result)))
 
 
 def read_year(year: Ledger, folder: Path) -> Iterator[Row]:

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # not in its __all__
+from confluent_kafka.admin import (
+    AdminClient,  # type: ignore[attr-defined]  # not in its __all__
+    OffsetSpec,  # type: ignore[attr-defined]  # not in its __all__
+)
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec as KafkaPythonSpec
 from kafka.protocol.consumer import IsolationLevel
 from kafka.structs import TopicPartition as KafkaPythonPartition

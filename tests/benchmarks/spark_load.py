@@ -10,8 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from airflow_kafka_offsets.offsets.proof.left import left_of
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, left_of
 from airflow_kafka_offsets.spark.kafka.reader import FAST, OLDER_SOURCES, exactly
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf

@@ -12,10 +12,9 @@ from pathlib import Path
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
-from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.split_plan import split_plan
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, left_of
 from airflow_kafka_offsets.pipelines.resolver import Resolver
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from airflow_kafka_offsets.spark.session.conf import RunConf
@@ -94,7 +93,7 @@ def _end_to_end(clusters: Clusters) -> Iterator[Row]:
         window = PinnedWindow.open(session(), told)
         clusters.say("loading them")
         rows, load_s = timed(lambda: load(window, folder, _FILES))
-        _, source_s = timed(lambda: window.source_check().after())
+        _, source_s = timed(lambda: window.source(is_read=True))
     finally:
         shutil.rmtree(folder)
     if rows != partitions * _RECORDS:

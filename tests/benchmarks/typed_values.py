@@ -20,15 +20,13 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from airflow_kafka_offsets.offsets.proof.left import left_of
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.kafka.reader import FAST, exactly, newer_source
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, left_of
+from airflow_kafka_offsets.spark.kafka.reader import FAST, exactly, kafka_source
 from airflow_kafka_offsets.spark.load import Shaping
-from airflow_kafka_offsets.spark.pinned import PinnedWindow
+from airflow_kafka_offsets.spark.pinned import PinnedWindow, decoders, topics_together
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.table_load import TableLoad
-from airflow_kafka_offsets.spark.window.typed import decoders, topics_together
 from dev.schema_registry import SchemaRegistry
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.records import RECORD_BYTES, value
@@ -141,7 +139,7 @@ def _ours(folder: Path, manifest: Manifest, address: str, registry: str, form: A
 def _by_hand(folder: Path, manifest: Manifest, address: str) -> None:
     """What somebody writes who knows that all values have one schema, and how to read fast."""
     named = {"kafka.bootstrap.servers": address, "failOnDataLoss": "true", **FAST, **exactly(left_of(manifest))}
-    with newer_source(session()):
+    with kafka_source(session()):
         rows = session().read.format("kafka").options(**named).load()
         decoded = rows.withColumn("value", from_avro(F.expr("substring(value, 6)"), json.dumps(_ORDER)))
         decoded.select("value.*", *(name for name in rows.columns if name != "value")).write.parquet(_table(folder))

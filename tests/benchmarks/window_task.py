@@ -19,7 +19,7 @@ def main() -> None:
     """Run the task."""
     started = time.perf_counter()
     from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-    from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+    from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
     from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 
     imported = time.perf_counter()

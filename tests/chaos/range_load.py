@@ -16,8 +16,8 @@ from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictErro
 from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.load_decisions import attempt_of
-from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, PartitionTally, RunResult, Tally, total_of
+from airflow_kafka_offsets.offsets.windows.manifest import left_of
 from airflow_kafka_offsets.pipelines.log_changes import refuse_changed_topics
 from tests.chaos import tables
 from tests.chaos.plan import TABLES

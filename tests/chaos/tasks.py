@@ -16,8 +16,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import LedgerConflictError
 from airflow_kafka_offsets.ledger import corrections, file_lists, load_decisions
 from airflow_kafka_offsets.ledger.counted import Counted, counted as counted_by
-from airflow_kafka_offsets.ledger.decisions import Entries
-from airflow_kafka_offsets.ledger.entries import Attempted, Published
+from airflow_kafka_offsets.ledger.entries import Attempted, Entries, Published
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.load_decisions import attempt_of
 from airflow_kafka_offsets.ledger.state import State, Window
@@ -27,8 +26,8 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
 from airflow_kafka_offsets.pipelines import attempts, loads
+from airflow_kafka_offsets.pipelines.log_changes import restart_found
 from airflow_kafka_offsets.pipelines.resolver import Resolver
-from airflow_kafka_offsets.pipelines.restarts import restart_found
 from tests.chaos import remade
 from tests.chaos.plan import Kind, Moment
 from tests.chaos.settings import Order, Ref, Said, Settings

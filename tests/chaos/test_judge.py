@@ -9,15 +9,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.judge import LOG_END, MATCHED, Piece, Seen, judge
-from tests.chaos.judge_windows import (
-    Hole,
-    Remade,
-    holes,
-    judge_holes,
-    judge_remade,
-    judge_runs,
-    judge_windows,
-)
+from tests.chaos.judge_windows import Hole, Remade, holes, judge_holes, judge_remade, judge_runs, judge_windows
 from tests.chaos.ledger_files import Counted
 from tests.chaos.publications import Holding, judge_apart, judge_kept, judge_lists, judge_publication
 from tests.chaos.replay import Kept, Replay

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_offsets.submission.driver_bundle import BUNDLE_NAME, bundle
+from airflow_kafka_offsets.submission.application import BUNDLE_NAME, bundle
 from dev import ROOT
 from dev.matrix import COMBINATIONS, run
 from dev.matrix_environments import airflow_environment, build, python_of, tools_of_tests
 
 OLDEST = COMBINATIONS[0]
 ROOMS = ("cli", "conditions", "lineage", "operators", "pipelines", "submission")
-NEWER = ("driver_bundle", "driver_status", "spark_program", "table_load")
+NEWER = ("application", "driver_status", "spark_program")
 """Tests of ``submission`` that need what the newest Spark provider or PySpark has."""
 
 

@@ -25,7 +25,7 @@ from airflow_kafka_offsets.ledger import log
 from airflow_kafka_offsets.ledger.log import CommitFile
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
-from airflow_kafka_offsets.operators.lag_alert import alert
+from airflow_kafka_offsets.operators.alerts import alert
 from dev import ROOT
 from dev.demo import PROVED, Day, table_of
 from tests.integration.doc_blocks import PAGES, Block, all_blocks, name_of

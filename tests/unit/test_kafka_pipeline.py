@@ -17,12 +17,13 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline, as_pipeline
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
-from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
-from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+from airflow_kafka_offsets.operators.alerts import KafkaRetentionWatchOperator
+from airflow_kafka_offsets.operators.resolve import (
+    KafkaOffsetSnapshotOperator,
+    KafkaResolveIncrementOperator,
+    KafkaResolveWindowOperator,
+)
+from airflow_kafka_offsets.sensors.pipeline_sensors import KafkaNewDataSensor, KafkaWindowCompleteSensor
 
 OF_A_PIPELINE = (
     *(KafkaResolveWindowOperator, KafkaResolveIncrementOperator, KafkaOffsetSnapshotOperator),
@@ -33,7 +34,7 @@ PRINTED = """
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
 with DAG("of_a_pipeline", schedule=None) as dag:
     pipeline = KafkaPipeline("orders", {"orders", "clicks", "views", "returns"})
     KafkaResolveWindowOperator(task_id="resolve", pipeline=pipeline)
@@ -99,6 +100,15 @@ class TestTemplates:
             task = mapped.unmap({"start": SIX, "end": SEVEN})
             assert rendered(task, shop).name == f"orders_{shop}"
         assert shared == templated()
+
+
+@pytest.mark.parametrize("root", ["", " "])
+def test_a_root_whose_template_has_no_value_is_not_the_setting(monkeypatch: pytest.MonkeyPatch, root: str) -> None:
+    """In another ledger, nothing is loaded yet: each window would be loaded once more."""
+    monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", "/ledger")
+    assert KafkaPipeline("orders", "orders").root == "/ledger"
+    with pytest.raises(ConfigurationError, match="ledger_root is empty"):
+        _ = KafkaPipeline("orders", "orders", ledger_root=root).root
 
 
 class TestText:

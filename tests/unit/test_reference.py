@@ -16,20 +16,16 @@ from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
-from airflow.cli.cli_config import ActionCommand, GroupCommand
 
-from airflow_kafka_offsets import errors
-from airflow_kafka_offsets.cli.commands import Command, Group
-from airflow_kafka_offsets.cli.definition import COMMANDS
-from airflow_kafka_offsets.cli.main import get_cli_commands
+from airflow_kafka_offsets import errors, task_groups
+from airflow_kafka_offsets.cli.commands import COMMANDS, Command, Group
 from airflow_kafka_offsets.client.connection.settings import USED_KEYS
 from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.get_provider_info import get_provider_info
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.operators import verified_windows
 from airflow_kafka_offsets.operators.prepare_load import SparkCluster
-from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references import SnapshotRef, WindowRef
 from airflow_kafka_offsets.spark.table_load import TableLoad
 from airflow_kafka_offsets.spark.values.formats import ValueFormat
 from airflow_kafka_offsets.submission.prepared_load import PreparedLoad
@@ -49,8 +45,11 @@ NO_SETTING = {"KafkaSparkSubmitOperator": {"deferrable": "`False`"}}
 """Those that Airflow's setting doesn't reach: what it asks for isn't possible for every load."""
 PROGRAM = {"application", "py_files", "packages", "arguments"}
 """What prepare returns of a program, beside what the function that makes the XCom names."""
-INTERNAL = {"KafkaWaitTrigger", "KafkaWindowLoadedTrigger", "KafkaDriverEndedTrigger", "KafkaEdgeTrigger"}
-"""Triggers that our own tasks defer to, and the base of the others."""
+INTERNAL = {"KafkaWaitTrigger", "KafkaWindowLoadedTrigger", "KafkaDriverEndedTrigger"} | {
+    *("KafkaEdgeTrigger", "KafkaPollTrigger", "KafkaLookTrigger", "KafkaGroupSensor", "KafkaPipelineSensor"),
+    *("KafkaPipelineOperator", "KafkaResolvingOperator"),
+}
+"""Triggers that our own tasks defer to, and bases of the others."""
 
 
 class Documented(NamedTuple):
@@ -169,8 +168,8 @@ def test_no_other_page_explains_arguments() -> None:
 
 @pytest.mark.parametrize("group", ["window", "increment"])
 def test_a_task_groups_arguments_are_those_of_its_signature(group: str) -> None:
-    module, name = importlib.import_module(f"airflow_kafka_offsets.task_groups.{group}_load"), f"kafka_{group}_load"
-    named = inspect.signature(getattr(module, name)).parameters.values()
+    name = f"kafka_{group}_load"
+    named = inspect.signature(getattr(task_groups, name)).parameters.values()
     expected = {each.name: shown(each) for each in named if each.kind is each.KEYWORD_ONLY}
     own = {argument: each.default for argument, each in rows(sections("operators.md")[name]).items()}
     if group == "increment":
@@ -179,33 +178,28 @@ def test_a_task_groups_arguments_are_those_of_its_signature(group: str) -> None:
     assert own == expected
 
 
-def commands(group: GroupCommand, prefix: str = "") -> Iterator[tuple[str, ActionCommand]]:
-    for each in group.subcommands:
-        if isinstance(each, GroupCommand):
+def commands(group: Group = COMMANDS, prefix: str = "") -> Iterator[tuple[str, Command]]:
+    for each in group.commands:
+        if isinstance(each, Group):
             yield from commands(each, f"{prefix}{each.name} ")
         else:
-            assert isinstance(each, ActionCommand)
             yield f"{prefix}{each.name}", each
 
 
-def options(command: ActionCommand) -> set[str]:
-    return {flag for each in command.args for flag in each.flags if flag.startswith("--")}
+def options(command: Command) -> set[str]:
+    return {flag for each in command.arguments for flag in each.flags if flag.startswith("--")}
 
 
 def test_every_command_and_each_of_its_options_is_on_the_page() -> None:
     page = (REFERENCE / "cli.md").read_text(encoding="utf-8")
-    (group,) = get_cli_commands()
-    assert isinstance(group, GroupCommand)
-    for name, command in commands(group):
+    for name, command in commands():
         assert f"`{name} " in page or f"`kafka-offsets {name} " in page, name
         assert [flag for flag in options(command) if flag not in page] == [], name
 
 
 def test_the_default_of_an_option_is_one_of_its_words() -> None:
-    (group,) = get_cli_commands()
-    assert isinstance(group, GroupCommand)
-    chosen = [(name, arg) for name, command in commands(group) for arg in command.args if "choices" in arg.kwargs]
-    wrong = [(name, arg.flags) for name, arg in chosen if arg.kwargs.get("default") not in arg.kwargs["choices"]]
+    chosen = [(name, arg) for name, command in commands() for arg in command.arguments if "choices" in arg.options]
+    wrong = [(name, arg.flags) for name, arg in chosen if arg.options.get("default") not in arg.options["choices"]]
     assert chosen
     assert wrong == []
 

@@ -1,6 +1,6 @@
-"""Java settings: a connection's librdkafka keys, translated to options of Spark's Kafka reader.
+"""Java settings: a connection's settings, translated to options of Spark's Kafka reader.
 
-Spark reads Kafka through the Java client, which uses different keys; Spark adds the prefix ``kafka.``. A key without a
+Spark reads Kafka through the Java client, which uses other keys; Spark adds the prefix ``kafka.``. What has no
 counterpart in Java is refused by name. Files named by ``ssl.*.location`` must be on the executors too.
 """
 
@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings
 from airflow_kafka_offsets.client.connection.settings import (
+    DEFAULT_CLIENT_ID,
     KERBEROS,
     MSK_IAM,
-    bootstrap_servers,
-    known_keys,
-    sasl_settings,
-    security_protocol,
-    verifies_certificate,
-    verifies_hostname,
+    ClientSettings,
+    SaslSettings,
+    TlsSettings,
 )
 from airflow_kafka_offsets.errors import ConfigurationError
 
@@ -51,46 +48,42 @@ class JavaSettings:
 
         :raises ConfigurationError: naming the key that is missing, unknown, or has no counterpart in Java.
         """
-        keys = known_keys(config)
-        protocol = security_protocol(keys)
+        settings = ClientSettings.from_config(config)
         plain = {
-            "kafka.bootstrap.servers": ",".join(bootstrap_servers(keys)),
-            "kafka.security.protocol": protocol,
+            "kafka.bootstrap.servers": ",".join(settings.bootstrap_servers),
+            "kafka.security.protocol": settings.security_protocol,
         }
         secret: dict[str, str] = {}
-        if "client.id" in keys:
-            plain["kafka.client.id"] = keys["client.id"]
-        if protocol.startswith("SASL"):
-            _add_sasl(keys, plain, secret)
-        if protocol.endswith("SSL"):
-            _add_tls(keys, plain, secret)
+        if settings.client_id != DEFAULT_CLIENT_ID:
+            plain["kafka.client.id"] = settings.client_id
+        if settings.sasl is not None:
+            _add_sasl(settings.sasl, plain, secret)
+        if settings.tls is not None:
+            _add_tls(settings.tls, plain, secret)
         return cls(plain, secret)
 
 
-def _add_sasl(keys: Mapping[str, str], plain: dict[str, str], secret: dict[str, str]) -> None:
-    sasl = sasl_settings(keys)
+def _add_sasl(sasl: SaslSettings, plain: dict[str, str], secret: dict[str, str]) -> None:
     plain["kafka.sasl.mechanism"] = sasl.mechanism
     if sasl.mechanism == MSK_IAM:
         # The Java classes come with software.amazon.msk:aws-msk-iam-auth. The credentials are the machine's own.
         plain["kafka.sasl.jaas.config"] = "software.amazon.msk.auth.iam.IAMLoginModule required;"
         plain["kafka.sasl.client.callback.handler.class"] = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
-        return
-    if sasl.oauth is not None:
-        _add_oauth(keys, sasl.oauth, plain, secret)
-        return
-    if sasl.mechanism == KERBEROS:
+    elif sasl.oauth is not None:
+        _add_oauth(sasl, plain, secret)
+    elif sasl.mechanism == KERBEROS:
         # The JAAS configuration is a file on each machine, as for every Java program at a Kerberos site.
         plain["kafka.sasl.kerberos.service.name"] = sasl.kerberos_service_name
-        return
-    assert sasl.username is not None and sasl.password is not None
-    secret["kafka.sasl.jaas.config"] = (
-        f"{_LOGIN_MODULES[sasl.mechanism]} required "
-        f"username={jaas_quote(sasl.username)} password={jaas_quote(sasl.password)};"
-    )
+    else:
+        secret["kafka.sasl.jaas.config"] = (
+            f"{_LOGIN_MODULES[sasl.mechanism]} required "
+            f"username={jaas_quote(sasl.username or '')} password={jaas_quote(sasl.password or '')};"
+        )
 
 
-def _add_oauth(keys: Mapping[str, str], oauth: OAuthSettings, plain: dict[str, str], secret: dict[str, str]) -> None:
-    handler, module = keys.get("sasl.login.callback.handler.class"), f"{_OAUTH}.OAuthBearerLoginModule required"
+def _add_oauth(sasl: SaslSettings, plain: dict[str, str], secret: dict[str, str]) -> None:
+    oauth, handler, module = sasl.oauth, sasl.java_login_handler, f"{_OAUTH}.OAuthBearerLoginModule required"
+    assert oauth is not None
     if oauth.endpoint is None and handler is None:
         raise ConfigurationError(
             "Spark's Kafka client runs in Java, and can't call oauth_cb. Set sasl.oauthbearer.method=oidc and its "
@@ -115,29 +108,23 @@ def jaas_quote(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _add_tls(keys: Mapping[str, str], plain: dict[str, str], secret: dict[str, str]) -> None:
-    if not verifies_certificate(keys):
+def _add_tls(tls: TlsSettings, plain: dict[str, str], secret: dict[str, str]) -> None:
+    if not tls.verify_certificate:
         raise ConfigurationError(
             "enable.ssl.certificate.verification=false has no counterpart in Spark's Kafka client, which always checks "
             "the broker's certificate. Set ssl.ca.location to the certificate authority instead."
         )
-    if not verifies_hostname(keys):
+    if not tls.verify_hostname:
         plain["kafka.ssl.endpoint.identification.algorithm"] = ""
-    if "ssl.ca.location" in keys:
-        plain["kafka.ssl.truststore.type"] = "PEM"
-        plain["kafka.ssl.truststore.location"] = keys["ssl.ca.location"]
-    if "ssl.certificate.location" in keys:
-        _add_client_certificate(keys, plain, secret)
-
-
-def _add_client_certificate(keys: Mapping[str, str], plain: dict[str, str], secret: dict[str, str]) -> None:
-    location = keys["ssl.certificate.location"]
-    if keys.get("ssl.key.location", location) != location:
+    if tls.ca_location is not None:
+        plain |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": tls.ca_location}
+    if tls.certificate_location is None:
+        return
+    if tls.key_location not in (None, tls.certificate_location):
         raise ConfigurationError(
             "ssl.key.location and ssl.certificate.location name different files, but Spark's Kafka client reads key "
             "and certificate from one PEM file. Put the key in front of the certificates, and name that file in both."
         )
-    plain["kafka.ssl.keystore.type"] = "PEM"
-    plain["kafka.ssl.keystore.location"] = location
-    if "ssl.key.password" in keys:
-        secret["kafka.ssl.key.password"] = keys["ssl.key.password"]
+    plain |= {"kafka.ssl.keystore.type": "PEM", "kafka.ssl.keystore.location": tls.certificate_location}
+    if tls.key_password is not None:
+        secret["kafka.ssl.key.password"] = tls.key_password

@@ -8,13 +8,7 @@ from collections.abc import Collection
 
 import kafka.errors as kafka_errors
 
-from airflow_kafka_offsets.client.connection.settings import (
-    KERBEROS,
-    MSK_IAM,
-    OAUTHBEARER,
-    SaslSettings,
-    msk_region,
-)
+from airflow_kafka_offsets.client.connection.settings import KERBEROS, MSK_IAM, OAUTHBEARER, SaslSettings, msk_region
 from airflow_kafka_offsets.errors import AuthenticationError, ConfigurationError
 
 _NO_KDC = ("Cannot contact any KDC", "Cannot resolve servers for KDC", "unable to reach any KDC")
@@ -32,24 +26,25 @@ _CREDENTIALS = {
 
 
 def require_libraries(sasl: SaslSettings | None, addresses: Collection[str]) -> None:
-    """Check for what kafka-python would find missing only on its I/O thread.
+    """Check for what kafka-python needs to log in, and would find missing only on its I/O thread.
 
     :param addresses: the brokers' addresses.
-    :raises ConfigurationError: naming what is missing to log in with.
+    :raises ConfigurationError: naming what is missing: a library, or the region or credentials of AWS.
     """
     if sasl is not None and sasl.mechanism == MSK_IAM:
         _require_aws(addresses)
     if sasl is not None and sasl.mechanism == KERBEROS:
-        _require_gssapi()
+        try:
+            import gssapi  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
+        except (ImportError, OSError) as error:
+            raise ConfigurationError(
+                f"sasl.mechanism {KERBEROS}, the default for SASL, needs Python's gssapi ({error}): pip install "
+                "'airflow-kafka-offsets[kerberos]', which is compiled against the machine's Kerberos library (Debian, "
+                "Ubuntu: apt-get install gcc libkrb5-dev). To log in with a password, set sasl.mechanism."
+            ) from None
 
 
 def _require_aws(addresses: Collection[str]) -> None:
-    """Check for botocore, a region and credentials. kafka-python needs them to sign, and would report one missing only
-    on its I/O thread.
-
-    :param addresses: the brokers' addresses.
-    :raises ConfigurationError: naming what is missing.
-    """
     try:
         from botocore.session import Session  # type: ignore[import-untyped]
     except ImportError:
@@ -67,21 +62,6 @@ def _require_aws(addresses: Collection[str]) -> None:
             f"sasl.mechanism {MSK_IAM} needs AWS credentials, but this machine has none: no role, no profile, "
             "no AWS_ACCESS_KEY_ID."
         )
-
-
-def _require_gssapi() -> None:
-    """Check for Python's gssapi, which kafka-python would find missing only on its I/O thread.
-
-    :raises ConfigurationError: saying how to install it.
-    """
-    try:
-        import gssapi  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
-    except (ImportError, OSError) as error:
-        raise ConfigurationError(
-            f"sasl.mechanism {KERBEROS}, the default for SASL, needs Python's gssapi ({error}): pip install "
-            "'airflow-kafka-offsets[kerberos]', which is compiled against the machine's Kerberos library (Debian, "
-            "Ubuntu: apt-get install gcc libkrb5-dev). To log in with a password, set sasl.mechanism."
-        ) from None
 
 
 def _refused_by_kerberos(error: Exception) -> str | None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait as wait_for
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
@@ -144,7 +145,8 @@ class TokenSource:
     def _new_token(self, timeout_s: float) -> OAuthToken:
         coming = self._coming
         if coming is None or _is_useless(coming):
-            coming = self._coming = in_thread(lambda: _got(self._settings))
+            get = _asked if self._settings.token_function is None else _called
+            coming = self._coming = in_thread(partial(get, self._settings))
         if not wait_for([coming], timeout_s).done:
             raise ClusterUnreachableError(
                 f"{_source(self._settings)} gave no token within {duration_text(round(timeout_s, 1))}. No broker was "
@@ -173,10 +175,6 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
     return coming
 
 
-def _got(settings: OAuthSettings) -> OAuthToken:
-    return _ask_endpoint(settings) if settings.token_function is None else _call(settings)
-
-
 def _source(settings: OAuthSettings) -> str:
     if settings.token_function is None:
         return f"The token endpoint {settings.endpoint}"
@@ -191,13 +189,15 @@ def _name_of(function: TokenFunction) -> str:
     return getattr(function, "__qualname__", repr(function))
 
 
-def _call(settings: OAuthSettings) -> OAuthToken:
+def _called(settings: OAuthSettings) -> OAuthToken:
     assert settings.token_function is not None
     name, now = _name_of(settings.token_function), time.time()
     try:
         found = settings.token_function(settings.config)
     except Exception as error:  # whatever a user's own code raises
-        kind = ClusterUnreachableError if any(map(_is_of_network, _chain(error))) else AuthenticationError
+        # Whether nobody has answered. HTTP libraries raise errors of their own from these.
+        faults = (isinstance(each, ConnectionError | TimeoutError | socket.gaierror) for each in _chain(error))
+        kind = ClusterUnreachableError if any(faults) else AuthenticationError
         raise kind(f"oauth_cb {name} gave no token: {type(error).__name__}: {error}") from error
     try:
         text, expires_at, *more = found
@@ -216,18 +216,13 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _is_of_network(error: BaseException) -> bool:
-    """Whether nobody has answered. HTTP libraries raise errors of their own from these."""
-    return isinstance(error, ConnectionError | TimeoutError | socket.gaierror)
-
-
 def _token(text: str, now: float, expires_at: float, extensions: Mapping[str, str]) -> OAuthToken:
     if not math.isfinite(expires_at):
         raise ValueError("expires never")
     return OAuthToken(text, now + (expires_at - now) * _USED_OF_LIFE, expires_at, extensions)
 
 
-def _ask_endpoint(settings: OAuthSettings) -> OAuthToken:
+def _asked(settings: OAuthSettings) -> OAuthToken:
     """Get a token by the client credentials grant (RFC 6749, 4.4)."""
     now = time.time()
     answer = _post(settings)

@@ -16,8 +16,6 @@ from typing import Any, Self
 from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings
 from airflow_kafka_offsets.errors import ConfigurationError
 
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 KERBEROS = "GSSAPI"
 OAUTHBEARER = "OAUTHBEARER"
 MSK_IAM = "AWS_MSK_IAM"
@@ -83,7 +81,6 @@ _ENDPOINT = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~:/?@!$&()*+
 """A URL without characters that end a word. It becomes an option of Java processes, and people who may edit connections
 mustn't be able to add further options."""
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:,/\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
-_MILLISECONDS = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +109,7 @@ class SaslSettings:
     :param username: only for the first three mechanisms, like the password.
     :param kerberos_service_name: the brokers' Kerberos service, for GSSAPI.
     :param oauth: where tokens come from, for OAUTHBEARER.
+    :param java_login_handler: the Java class that gets Spark's tokens, for OAUTHBEARER; None for Kafka's own.
     """
 
     mechanism: str
@@ -119,6 +117,7 @@ class SaslSettings:
     password: str | None = field(default=None, repr=False)
     kerberos_service_name: str = "kafka"
     oauth: OAuthSettings | None = None
+    java_login_handler: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class ClientSettings:
     """How to reach a cluster. Secrets stay out of ``repr``.
 
     :param bootstrap_servers: ``host:port`` of brokers to ask first.
-    :param security_protocol: one of :data:`SECURITY_PROTOCOLS`.
+    :param security_protocol: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``.
     :param tls: set for SSL and SASL_SSL.
     :param sasl: set for SASL_PLAINTEXT and SASL_SSL.
     :param client_id: the name in brokers' request logs and quotas.
@@ -147,44 +146,33 @@ class ClientSettings:
 
         :raises ConfigurationError: naming the key that is missing, unknown or has an invalid value.
         """
-        keys = known_keys(config)
-        protocol = security_protocol(keys)
+        keys = _known(config)
+        protocol = _choice(keys, "security.protocol", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
         return cls(
-            bootstrap_servers=bootstrap_servers(keys),
+            bootstrap_servers=_bootstrap_servers(keys),
             security_protocol=protocol,
             tls=_tls(keys) if protocol.endswith("SSL") else None,
-            sasl=sasl_settings(keys) if protocol.startswith("SASL") else None,
-            client_id=keys.get("client.id") or DEFAULT_CLIENT_ID,
+            sasl=_sasl(keys, protocol) if protocol.startswith("SASL") else None,
+            client_id=keys.get("client.id", DEFAULT_CLIENT_ID),
             request_timeout_s=_request_timeout_s(keys),
         )
 
 
-def known_keys(config: Mapping[str, object]) -> dict[str, Any]:
-    """The keys that have an effect, with aliases resolved and values as text; ``oauth_cb`` may be a function.
-
-    :raises ConfigurationError: for a key that is unknown or not supported.
-    """
+def _known(config: Mapping[str, object]) -> dict[str, Any]:
+    """The keys that have an effect, with aliases resolved and values as text; ``oauth_cb`` may be a function."""
     keys = {_ALIASES.get(key, key): value for key, value in config.items()}
-    for key in keys:
-        if key not in USED_KEYS and key not in IGNORED_KEYS:
-            raise ConfigurationError(_refusal(key))
+    for key in (key for key in keys if key not in USED_KEYS | IGNORED_KEYS):
+        if key in REFUSED_KEYS:
+            why = f"is not supported: {REFUSED_KEYS[key]}."
+        else:
+            nearest = difflib.get_close_matches(key, USED_KEYS | IGNORED_KEYS, n=1)
+            why = "is not a known librdkafka key." + (f" Did you mean {nearest[0]}?" if nearest else "")
+        raise ConfigurationError(f"The Kafka connection sets {key}, which {why}")
     used = {key: keys[key] for key in USED_KEYS & keys.keys() if keys[key] not in (None, "")}
     return {key: value if callable(value) else str(value).strip() for key, value in used.items()}
 
 
-def _refusal(key: str) -> str:
-    if key in REFUSED_KEYS:
-        return f"The Kafka connection sets {key}, which is not supported: {REFUSED_KEYS[key]}."
-    nearest = difflib.get_close_matches(key, USED_KEYS | IGNORED_KEYS, n=1)
-    hint = f" Did you mean {nearest[0]}?" if nearest else ""
-    return f"The Kafka connection sets {key}, which is not a known librdkafka key.{hint}"
-
-
-def bootstrap_servers(keys: Mapping[str, str]) -> tuple[str, ...]:
-    """The brokers to ask first.
-
-    :raises ConfigurationError: when there are none, or one is not ``host:port``.
-    """
+def _bootstrap_servers(keys: Mapping[str, str]) -> tuple[str, ...]:
     servers = tuple(filter(None, map(str.strip, keys.get("bootstrap.servers", "").split(","))))
     if not servers:
         raise ConfigurationError('The Kafka connection has no bootstrap.servers. Set it to "host:port,host:port".')
@@ -204,25 +192,19 @@ def _choice(keys: Mapping[str, str], key: str, *allowed: str) -> str:
     return found
 
 
-def security_protocol(keys: Mapping[str, str]) -> str:
-    """The protocol, in capitals."""
-    return _choice(keys, "security.protocol", *SECURITY_PROTOCOLS)
-
-
-def sasl_settings(keys: Mapping[str, str]) -> SaslSettings:
-    """Mechanism and credentials.
-
-    :raises ConfigurationError: when a credential is missing, or the mechanism is not supported.
-    """
-    mechanism = _choice(keys, "sasl.mechanism", KERBEROS, *PASSWORD_MECHANISMS, OAUTHBEARER, MSK_IAM)
+def _sasl(keys: Mapping[str, str], protocol: str) -> SaslSettings:
+    mechanism = _choice(
+        keys, "sasl.mechanism", KERBEROS, "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, MSK_IAM
+    )
     if mechanism == KERBEROS:
         return SaslSettings(mechanism, kerberos_service_name=keys.get("sasl.kerberos.service.name", "kafka"))
     if mechanism == MSK_IAM or (mechanism == OAUTHBEARER and _is_msk(keys)):
-        if security_protocol(keys) != "SASL_SSL":
+        if protocol != "SASL_SSL":
             raise ConfigurationError(f"sasl.mechanism {MSK_IAM} needs security.protocol SASL_SSL.")
         return SaslSettings(MSK_IAM)
     if mechanism == OAUTHBEARER:
-        return SaslSettings(mechanism, oauth=_oauth(keys))
+        handler = keys.get("sasl.login.callback.handler.class")
+        return SaslSettings(mechanism, oauth=_oauth(keys), java_login_handler=handler)
     for key in ("sasl.username", "sasl.password"):
         if key not in keys:
             raise ConfigurationError(f"sasl.mechanism {mechanism} needs {key}, which the Kafka connection doesn't set.")
@@ -232,12 +214,12 @@ def sasl_settings(keys: Mapping[str, str]) -> SaslSettings:
 def _is_msk(keys: Mapping[str, Any]) -> bool:
     """Whether the brokers have Amazon's names and no token source is set. The Kafka provider then uses MSK with IAM."""
     says_how = {"oauth_cb", "sasl.oauthbearer.method", "sasl.login.callback.handler.class"} & keys.keys()
-    return not says_how and bool(_MSK_HOST.search(keys.get("bootstrap.servers", "")))
+    return not says_how and msk_region(keys.get("bootstrap.servers", "")) is not None
 
 
-def msk_region(address: str) -> str | None:
-    """The AWS region in a broker's name; None for a name that isn't Amazon's own, such as a private one."""
-    found = _MSK_HOST.search(address)
+def msk_region(addresses: str) -> str | None:
+    """The AWS region in brokers' names; None for names that aren't Amazon's own, such as private ones."""
+    found = _MSK_HOST.search(addresses)
     return None if found is None else found["region"].lower()
 
 
@@ -256,23 +238,24 @@ def _oauth(keys: Mapping[str, Any]) -> OAuthSettings:
             "sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret; or a function as oauth_cb. The Kafka "
             "connection sets neither."
         )
-    names = {
-        "endpoint": "sasl.oauthbearer.token.endpoint.url",
-        "client_id": "sasl.oauthbearer.client.id",
-        "client_secret": "sasl.oauthbearer.client.secret",
-    }
-    missing = [key for key in names.values() if key not in keys]
+    names = ("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
+    missing = [key for key in names if key not in keys]
     if missing:
         raise ConfigurationError(f"sasl.oauthbearer.method oidc needs {', '.join(missing)} in the Kafka connection.")
-    given = {name: keys[key] for name, key in names.items()}
-    if not _ENDPOINT.fullmatch(given["endpoint"]):
-        raise ConfigurationError(f"{names['endpoint']} is {given['endpoint']!r}, which is not an HTTP or HTTPS URL.")
-    scope, ca_location = keys.get("sasl.oauthbearer.scope"), keys.get("https.ca.location")
-    return OAuthSettings(**given, scope=scope, extensions=_extensions(keys), ca_location=ca_location)
+    endpoint, client_id, client_secret = (keys[key] for key in names)
+    if not _ENDPOINT.fullmatch(endpoint):
+        raise ConfigurationError(f"{names[0]} is {endpoint!r}, which is not an HTTP or HTTPS URL.")
+    return OAuthSettings(
+        endpoint=endpoint,
+        client_id=client_id,
+        client_secret=client_secret,
+        scope=keys.get("sasl.oauthbearer.scope"),
+        extensions=_extensions(keys.get("sasl.oauthbearer.extensions", "")),
+        ca_location=keys.get("https.ca.location"),
+    )
 
 
-def _extensions(keys: Mapping[str, str]) -> dict[str, str]:
-    text = keys.get("sasl.oauthbearer.extensions", "")
+def _extensions(text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in filter(None, map(str.strip, text.split(",")))]
     if not all(equals for _, equals, _ in pairs):
         raise ConfigurationError(f"sasl.oauthbearer.extensions is {text!r}; it must be name=value,name=value.")
@@ -284,31 +267,21 @@ def _extensions(keys: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def verifies_hostname(keys: Mapping[str, str]) -> bool:
-    """Whether the broker's certificate must be issued for its host name; true by default, as in librdkafka 2."""
-    return _choice(keys, "ssl.endpoint.identification.algorithm", "https", "none") == "https"
-
-
-def verifies_certificate(keys: Mapping[str, str]) -> bool:
-    """Whether the broker's certificate is checked at all."""
-    return _choice(keys, "enable.ssl.certificate.verification", "true", "false") == "true"
-
-
 def _tls(keys: Mapping[str, str]) -> TlsSettings:
     return TlsSettings(
         ca_location=keys.get("ssl.ca.location"),
         certificate_location=keys.get("ssl.certificate.location"),
         key_location=keys.get("ssl.key.location"),
         key_password=keys.get("ssl.key.password"),
-        verify_certificate=verifies_certificate(keys),
-        verify_hostname=verifies_hostname(keys),
+        verify_certificate=_choice(keys, "enable.ssl.certificate.verification", "true", "false") == "true",
+        verify_hostname=_choice(keys, "ssl.endpoint.identification.algorithm", "https", "none") == "https",
     )
 
 
 def _request_timeout_s(keys: Mapping[str, str]) -> float | None:
     for key in ("socket.timeout.ms", "request.timeout.ms"):
         if key in keys:
-            if not _MILLISECONDS.fullmatch(keys[key]) or int(keys[key]) == 0:
+            if not re.fullmatch("[0-9]{1,10}", keys[key]) or int(keys[key]) == 0:
                 raise ConfigurationError(f"{key} is {keys[key]!r}; it must be a number of milliseconds above 0.")
             return int(keys[key]) / 1000
     return None

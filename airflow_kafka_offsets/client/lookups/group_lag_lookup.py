@@ -1,13 +1,13 @@
 """Group lags: three rounds of requests for any number of groups, then the rules of :mod:`.lag`.
 
 The rounds are: coordinators along with the topics' metadata; commits; log ends. Commits are asked before ends, so that
-an ordinary race can't make lag negative (E16). Each round takes one request per broker. The last takes one more per
-leader, for the log starts, because without them a commit on deleted records looks like a valid one. Unless the caller
+an ordinary race can't make lag negative (E16). Each round takes one request per broker, the last one three per leader:
+log starts, because without them a commit on deleted records looks like a valid one, and both ends. Unless the caller
 names topics or partitions, a group's topics are only known from its commits and members. The first look at a group then
 takes another round for metadata; later looks request it along with the commits. A share group commits nothing: once it
 is known to be one, another round asks how far it has come.
 
-Throughout, ``isolation_level`` says which end counts, and ``both_ends`` asks for the other end too.
+Throughout, ``isolation_level`` says which end counts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from airflow_kafka_offsets.client.connection.wire import Code, left_out, named_error
+from airflow_kafka_offsets.client.connection.wire import Code, named_error
 from airflow_kafka_offsets.client.lookups.leader_epochs import mark_truncated
 from airflow_kafka_offsets.client.requests.describe_groups import fetch_descriptions
 from airflow_kafka_offsets.client.requests.describe_share_group_offsets import fetch_share_offsets
-from airflow_kafka_offsets.client.requests.list_offsets import BOTH_ENDS, fetch_extents, fetch_list_offsets
+from airflow_kafka_offsets.client.requests.list_offsets import fetch_extents
 from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, Wanted, fetch_offsets
 from airflow_kafka_offsets.client.routing.metadata import TopicsMetadata, partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
@@ -32,12 +32,11 @@ from airflow_kafka_offsets.offsets.answers.groups import (
     GroupKind,
     GroupOffsets,
     GroupsOffsets,
-    with_extents,
 )
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
+from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
 _NEVER_COMMITTED = ResponseError(
     "NO_COMMIT", -1, True, "the group exists but has committed nothing; name the topics to count from their log starts"
@@ -59,7 +58,6 @@ async def lags_on_topics(
     groups: Collection[str],
     topics: Iterable[str],
     isolation_level: IsolationLevel,
-    both_ends: bool,
 ) -> GroupLags:
     """Lag on all partitions of these topics, and no others. The request names each partition, so that a missing
     permission is an error and not a gap (E32).
@@ -71,14 +69,13 @@ async def lags_on_topics(
         partial(session.coordinators.locate, groups, session.deadline),
     )
     partitions = partitions_of(metadata.raise_for_errors())
-    return await _judge(session, dict.fromkeys(groups, partitions), isolation_level, both_ends)
+    return await _judge(session, dict.fromkeys(groups, partitions), isolation_level)
 
 
 async def lags_on_partitions(
     session: Session,
     wanted: Mapping[str, Collection[TopicPartition]],
     isolation_level: IsolationLevel,
-    both_ends: bool,
 ) -> GroupLags:
     """Lag of each group on exactly its given partitions, each with its own error. Metadata is requested only for topics
     with a partition whose leader isn't known.
@@ -90,21 +87,20 @@ async def lags_on_partitions(
         partial(session.leaders.locate, everything, session.deadline),
         partial(session.coordinators.locate, wanted, session.deadline),
     )
-    return await _judge(session, wanted, isolation_level, both_ends)
+    return await _judge(session, wanted, isolation_level)
 
 
 async def _judge(
     session: Session,
     wanted: Mapping[str, Collection[TopicPartition]],
     isolation_level: IsolationLevel,
-    both_ends: bool,
 ) -> GroupLags:
     """The rounds after leaders and coordinators are known: commits, then ends."""
     everything = _all_of(wanted)
     commits = await fetch_offsets(session.half(), wanted)
     doubtful = [group.group for group in commits if not group.has_commits]
     extents, described = await session.beside(
-        partial(_ends, session, commits, everything, isolation_level, both_ends),
+        partial(fetch_extents, session.half(), everything),
         partial(fetch_descriptions, session.half(), doubtful),
     )
     if shares := {group: wanted[group] for group in _share_groups(described)}:
@@ -118,9 +114,7 @@ async def _judge(
     )
 
 
-async def lags_on_committed(
-    session: Session, groups: Collection[str], isolation_level: IsolationLevel, both_ends: bool
-) -> GroupLags:
+async def lags_on_committed(session: Session, groups: Collection[str], isolation_level: IsolationLevel) -> GroupLags:
     """Lag on all partitions of every topic that each group has commits on, or that its members read.
 
     A topic that can't be described may have unknown partitions: its known partitions are in error, so the total is
@@ -148,7 +142,7 @@ async def lags_on_committed(
     judged = [key for key in dict.fromkeys(partitions) if key.topic in everything]
     undescribed = {topic.topic: topic.error for topic in metadata if topic.error is not None}
     known = [key for key in judged if key.topic not in undescribed]
-    extents = await _ends(session, commits, known, isolation_level, both_ends or bool(shares))
+    extents = await fetch_extents(session.half(), known)
     commits = await mark_truncated(session, commits, extents)
     bad = (LogExtent(*key, error=undescribed[key.topic]) for key in judged if key.topic in undescribed)
     extents = LogExtents([*extents.unordered(), *bad])
@@ -192,38 +186,6 @@ def _hidden(
         return description.topics_unknown
     error = undescribed[hidden[0]]
     return replace(error, message=f"topic {hidden[0]}: {error.message}")
-
-
-async def _ends(
-    session: Session,
-    commits: GroupsOffsets,
-    partitions: Collection[TopicPartition],
-    isolation_level: IsolationLevel,
-    both_ends: bool,
-) -> LogExtents:
-    """Where logs start and end. If a commit is past the last stable offset, the high watermark is asked for too. Leaves
-    time for the round that may follow."""
-    levels = BOTH_ENDS if both_ends else (isolation_level,)
-    extents = await fetch_extents(session.half(), partitions, levels)
-    if _HIGH_WATERMARK in levels:
-        return extents
-    past = {
-        TopicPartition.of(commit)
-        for group in commits
-        for commit, extent in with_extents(group.offsets, extents)
-        if extent.last_stable_offset is not None and (commit.offset or 0) > extent.last_stable_offset
-    }
-    if not past:
-        return extents
-    found = await fetch_list_offsets(session.half(), past, OffsetSpec.LATEST, _HIGH_WATERMARK)
-    complete = (
-        LogExtent(*key, error=end.error or left_out("the leader"))
-        if end.offset is None
-        else extents.lookup(*key)._replace(high_watermark=end.offset)  # type: ignore[union-attr]  # it was past it
-        for end in found
-        for key in [TopicPartition.of(end)]
-    )
-    return LogExtents([*extents, *complete])
 
 
 async def fetch_commits(session: Session, wanted: Wanted, topic_ids: TopicIds | None = None) -> GroupsOffsets:

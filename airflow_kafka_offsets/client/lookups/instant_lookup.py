@@ -31,9 +31,8 @@ from airflow_kafka_offsets.offsets.answers.listed_offsets import (
     put_in_records,
     say_why_unmatched,
 )
-from airflow_kafka_offsets.offsets.answers.logs import LogExtents
+from airflow_kafka_offsets.offsets.answers.logs import LogExtents, TopicFacts
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec, SpecKind
 
@@ -62,7 +61,7 @@ async def look_up(
     second = session.half()
     newest, extents = await session.beside(
         partial(fetch_list_offsets, second, unmatched, OffsetSpec.MAX_TIMESTAMP, level),
-        partial(fetch_extents, second, unmatched, {level, isolation_level}),
+        partial(fetch_extents, second, unmatched),
     )
 
     async def explain(spec: OffsetSpec, listed: ListedOffsets) -> ListedOffsets:

@@ -81,7 +81,7 @@ class LogReader(ABC):
         """Handle a visible log that ends here, with nothing at or after the current offset."""
 
     def recall(self) -> None:  # noqa: B027 - not every kind remembers
-        """Continue where an earlier reader stopped, if that is known."""
+        """Move past offsets that are known to hold nothing."""
 
     def follow(self, other: Self) -> None:
         """Adopt the result of another reader that continued from the same offset."""
@@ -171,8 +171,7 @@ class _Reading:
         groups: dict[tuple[TopicPartition, int], list[LogReader]] = defaultdict(list)
         for reader in waiting:
             reader.recall()
-            if not reader.is_done:
-                groups[reader.piece, reader.offset].append(reader)
+            groups[reader.piece, reader.offset].append(reader)
         requests = self._plan([first for first, *_ in groups.values()])
         await self._session.transport.gather(partial(self._read, node, lane, version) for lane in requests)
         for first, *others in groups.values():
@@ -236,7 +235,7 @@ class _Reading:
         """Ask where logs start and end, for readers whose offset is out of range. The Fetch answer doesn't say."""
         if not lost:
             return
-        extents = await fetch_extents(self._session, [reader.piece for reader in lost], [self._isolation_level])
+        extents = await fetch_extents(self._session, [reader.piece for reader in lost])
         for reader in lost:
             extent = extents.lookup(*reader.piece) or LogExtent(*reader.piece)
             start, end = extent.log_start_offset, extent.end_offset(self._isolation_level)

@@ -2,14 +2,13 @@
 
 Each leader is asked for all of its positions, and asked again for positions where it sent only markers, aborted records
 or gaps, until there is a record or the end of the visible log. The first read is small, since one batch is enough for a
-position behind the tail; a tail of markers takes larger reads. Findings are cached in :mod:`.record_findings`. Fetching
-is :mod:`.log_reading`'s job.
+position behind the tail; a tail of markers takes larger reads. That offsets hold no record is remembered for as long as
+the log is the same one, so that a poll doesn't read the same tail again. Fetching is :mod:`.log_reading`'s job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import Collection, Iterable
 from typing import Self
 
 from airflow_kafka_offsets.client.lookups.log_reading import LogReader, lanes, read_logs
@@ -19,9 +18,8 @@ from airflow_kafka_offsets.client.records.record_batches import (
     FoundRecord,
     read_first_record,
 )
-from airflow_kafka_offsets.client.records.record_findings import LASTS_S, Finding, ReadLog
 from airflow_kafka_offsets.client.requests.fetch import ANSWER_BYTES
-from airflow_kafka_offsets.client.routing.session import Session
+from airflow_kafka_offsets.client.routing.session import SearchedLog, Session
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 
@@ -29,14 +27,9 @@ _AT_ONCE = 8
 """Requests in flight to one leader. Each answer may be as large as ``ANSWER_BYTES``."""
 _FIRST_READ_BYTES = 16 * 1024
 _TAIL_READ_BYTES = 1024 * 1024
-
-
-async def find_records_by(
-    session: Session, wanted: Mapping[int | None, Collection[ReadPosition]], isolation_level: IsolationLevel
-) -> dict[int | None, FirstRecords]:
-    """:func:`find_records` for several timestamps concurrently."""
-    works = [partial(find_records, session, positions, isolation_level, at_ms) for at_ms, positions in wanted.items()]
-    return dict(zip(wanted, await session.beside(*works), strict=True))
+_SAME_LOG_S = 60.0
+"""How often to look whether a topic was re-created, whose gaps then mean nothing."""
+_MOST_GAPS = 20_000
 
 
 async def find_records(
@@ -47,12 +40,11 @@ async def find_records(
     :param at_or_after_ms: look for records with this timestamp or a later one, Unix milliseconds; None for any.
     :raises ClusterUnreachableError: when no broker could say which brokers to ask.
     """
-    await session.leaders.renew({position.topic for position in positions}, LASTS_S, session.deadline)
+    await session.leaders.renew({position.topic for position in positions}, _SAME_LOG_S, session.deadline)
+    for log in [log for log in session.gaps if log.topic_id is None]:
+        del session.gaps[log]  # the topic may be another one since the last call
     readers = [_RecordReader(position, session, isolation_level, at_or_after_ms) for position in sorted(set(positions))]
-    for reader in readers:
-        reader.recall()
-    unknown = [reader for reader in readers if not reader.is_done]
-    await read_logs(session, unknown, isolation_level, lambda waiting: lanes(waiting)[:_AT_ONCE])
+    await read_logs(session, readers, isolation_level, lambda waiting: lanes(waiting)[:_AT_ONCE])
     return FirstRecords(reader.element() for reader in readers)
 
 
@@ -63,9 +55,8 @@ class _RecordReader(LogReader):
         self, position: ReadPosition, session: Session, isolation_level: IsolationLevel, at_or_after_ms: int | None
     ) -> None:
         super().__init__(position, _FIRST_READ_BYTES)
-        self._findings, self._leaders = session.findings, session.leaders
+        self._gaps, self._leaders = session.gaps, session.leaders
         self._isolation_level, self._at_or_after_ms = isolation_level, at_or_after_ms
-        self._start, self._read_at_s = position.offset, self._findings.now_s()
         self._record: FoundRecord | None = None
         self._end: int | None = None
 
@@ -74,37 +65,42 @@ class _RecordReader(LogReader):
         return self._record is not None or self._end is not None
 
     def read(self, records: bytes, aborted: Iterable[AbortedTransaction]) -> None:
-        found = read_first_record(records, aborted, self.offset, self._at_or_after_ms)
-        if found == BatchesRead(None, self.offset):
+        start = self.offset
+        found = read_first_record(records, aborted, start, self._at_or_after_ms)
+        if found == BatchesRead(None, start):
             self.leave_out(ANSWER_BYTES)  # no complete batch came: only brokers other than Kafka do that
             return
         self.offset, self._record, self.error = found.read_to, found.record, found.error
         self.limit_bytes = max(self.limit_bytes, _TAIL_READ_BYTES)
         self.times_left_out = 0
-        self._keep()
+        self._keep_gap(start)
 
     def start_at(self, start: int) -> None:
-        self.offset = start
-        self._keep()
+        before, self.offset = self.offset, start
+        self._keep_gap(before)
 
     def end_at(self, end: int) -> None:
         self._end = end
 
-    def _log(self) -> ReadLog:
+    def _log(self) -> SearchedLog:
         incarnation = self._leaders.incarnation(self.piece)
-        return ReadLog(*self.piece, incarnation, self._isolation_level, self._at_or_after_ms)
+        return SearchedLog(self.piece, *incarnation, self._isolation_level, self._at_or_after_ms)
+
+    def _keep_gap(self, start: int) -> None:
+        """Remember that there is no record from an offset up to the present one."""
+        if start >= self.offset:
+            return
+        log = self._log()
+        known_start, known_end = self._gaps.pop(log, (start, start))
+        adjoins = known_start <= self.offset and start <= known_end
+        self._gaps[log] = (min(start, known_start), max(self.offset, known_end)) if adjoins else (start, self.offset)
+        while len(self._gaps) > _MOST_GAPS:
+            del self._gaps[next(iter(self._gaps))]
 
     def recall(self) -> None:
-        finding = self._findings.lookup(self._log(), self.offset)
-        if finding is not None:
-            self._start = min(self._start, finding.start)
-            self.offset, self._record = finding.end, finding.record
-            self._read_at_s = min(self._read_at_s, finding.read_at_s)
-
-    def _keep(self) -> None:
-        if self.offset > self._start or self._record is not None:
-            finding = Finding(self._start, self.offset, self._record, self._read_at_s)
-            self._findings.keep(self._log(), finding)
+        start, end = self._gaps.get(self._log(), (0, 0))
+        if start <= self.offset < end:
+            self.offset = end
 
     def follow(self, other: Self) -> None:
         super().follow(other)

@@ -1,22 +1,28 @@
 """The records of a batch, in order: their offsets and timestamps, within bounds.
 
 Covers Kafka's record formats: batches with a header (version 2, Kafka 0.11), and the earlier messages (versions 0 and
-1), where a compressed batch is a message that contains messages. kafka-python would decompress any batch as a whole,
-however large it gets; :mod:`.unpacking` doesn't.
+1), where a compressed batch is a message that contains messages.
+
+Brokers only limit the compressed size of a batch (``max.message.bytes``), and a kilobyte may unpack to a megabyte.
+Anyone who may write to a topic could then exhaust its readers' memory, because kafka-python would decompress any batch
+as a whole. So no batch is unpacked beyond :data:`MOST_BYTES`, with the libraries that kafka-python uses.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import kafka.codec as codecs
+from kafka.errors import UnsupportedCodecError
 from kafka.record import MemoryRecords
 from kafka.record.legacy_records import LegacyRecordBatch
 from kafka.record.util import decode_varint
 
 from airflow_kafka_offsets.client.connection.kafka_python import bytes_of, put_unpacked
-from airflow_kafka_offsets.client.records.unpacking import TooLargeError, unpack
 
 HEADERS_OF_BATCHES = 2
 """First magic number with a header per batch (Kafka 0.11). An earlier batch is a message, whose offset is that of the
@@ -29,6 +35,20 @@ _HEADER_BYTES = 61
 _KEYS_AT = (LegacyRecordBatch.KEY_OFFSET_V0, LegacyRecordBatch.KEY_OFFSET_V1)
 """Where the key of a message begins, by magic number."""
 _NUMBER = struct.Struct(">i")
+MOST_BYTES = 32 * 1024 * 1024
+"""Maximum decompressed size of a batch: 32 times the defaults of the brokers' limit (``max.message.bytes``, compressed)
+and of the Java producer's (``max.request.size``, uncompressed)."""
+_PIECE_BYTES = 64 * 1024
+_ZSTD_WINDOW_BYTES = 32 * 1024 * 1024
+"""The window size of zstd's level 20. A frame may ask for gigabytes, which a reader would have to keep in memory."""
+_XERIAL = b"\x82SNAPPY\0"
+_XERIAL_HEADER_BYTES = 16
+_SNAPPY_RATIO = 64
+"""Snappy's densest element turns 3 bytes into 64, so a block that claims a higher ratio than this is corrupt."""
+
+
+class TooLargeError(Exception):
+    """A batch exceeds the limits on what is read from one batch. Never leaves the client."""
 
 
 def records_of(batch: Any) -> Iterator[Any]:
@@ -93,3 +113,85 @@ def _messages_within(batch: Any) -> Iterator[Any]:
         raise ValueError("a message within a message ends early")
     put_unpacked(batch, unpacked)
     return iter(batch)
+
+
+def unpack(codec: int, packed: memoryview) -> bytearray:
+    """The decompressed content of a batch; it may end early where the compressed bytes do.
+
+    :param codec: Kafka's number for the codec.
+    :param packed: the batch without its header.
+    :raises UnsupportedCodecError: when the library for the codec isn't installed.
+    :raises TooLargeError: when there is more than :data:`MOST_BYTES`.
+    :raises Exception: an error of the codec's own, for bytes that it can't decompress.
+    """
+    unpacked = bytearray()
+    if codec not in _UNPACKERS:
+        raise UnsupportedCodecError("unknown")
+    for piece in _UNPACKERS[codec](packed):
+        if len(unpacked) + len(piece) > MOST_BYTES:
+            raise TooLargeError
+        unpacked += piece
+    return unpacked
+
+
+def _gzip(packed: memoryview) -> Iterator[bytes]:
+    return _read(gzip.GzipFile(fileobj=io.BytesIO(packed)))
+
+
+def _lz4(packed: memoryview) -> Iterator[bytes]:
+    if not codecs.has_lz4() or codecs.lz4 is None:
+        raise UnsupportedCodecError("lz4")
+    return _read(codecs.lz4.LZ4FrameFile(io.BytesIO(packed)))
+
+
+def _zstd(packed: memoryview) -> Iterator[bytes]:
+    if not codecs.has_zstd():
+        raise UnsupportedCodecError("zstd")
+    unpacker = codecs.zstd.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
+    try:
+        yield from _read(unpacker.stream_reader(packed, read_across_frames=True))
+    except codecs.zstd.ZstdError as error:
+        if "memory" in str(error):  # "Frame requires too much memory for decoding"
+            raise TooLargeError from None
+        raise
+
+
+def _read(stream: Any) -> Iterator[bytes]:
+    with stream:
+        while piece := stream.read(_PIECE_BYTES):
+            yield piece
+
+
+def _snappy(packed: memoryview) -> Iterator[bytes]:
+    """The decompressed blocks: one, or several with length prefixes if the Java library wrote them."""
+    if not codecs.has_snappy():
+        raise UnsupportedCodecError("snappy")
+    if packed[: len(_XERIAL)] != _XERIAL:
+        yield _block(packed)
+        return
+    at = _XERIAL_HEADER_BYTES
+    while at < len(packed):
+        (size,) = struct.unpack_from(">i", packed, at)
+        at += 4
+        if not 0 < size <= len(packed) - at:
+            raise ValueError(f"a block claims {size} bytes, but {len(packed) - at} are left")
+        yield _block(packed[at : at + size])
+        at += size
+
+
+def _block(packed: memoryview) -> bytes:
+    """One decompressed block. It can only be decompressed as a whole, but starts with its decompressed size."""
+    size = 0
+    for shift, byte in zip(range(0, 35, 7), packed, strict=False):
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    if size > MOST_BYTES:
+        raise TooLargeError
+    if size > len(packed) * _SNAPPY_RATIO:
+        raise ValueError(f"a block of {len(packed)} bytes claims to unpack to {size}")
+    unpacked: bytes = codecs.snappy.decompress(packed.tobytes())
+    return unpacked
+
+
+_UNPACKERS: dict[int, Callable[[memoryview], Iterator[bytes]]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}

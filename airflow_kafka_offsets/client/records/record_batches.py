@@ -17,8 +17,13 @@ from kafka.errors import UnsupportedCodecError
 from kafka.record import MemoryRecords
 
 from airflow_kafka_offsets.client.connection.wire import Code, named_error, or_none
-from airflow_kafka_offsets.client.records.batch_records import HEADERS_OF_BATCHES, MOST_RECORDS, records_of
-from airflow_kafka_offsets.client.records.unpacking import MOST_BYTES, TooLargeError
+from airflow_kafka_offsets.client.records.batch_records import (
+    HEADERS_OF_BATCHES,
+    MOST_BYTES,
+    MOST_RECORDS,
+    TooLargeError,
+    records_of,
+)
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.records import MOST_RUNS, LogContent, Runs
 

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.client.connection.wire import Code, response_error
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
 from airflow_kafka_offsets.client.routing.metadata import TopicMetadata, TopicsMetadata
 from airflow_kafka_offsets.client.routing.session import Session
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.offsets.answers.logs import TopicFacts
 
 _TOPIC = 2
 """Kafka's resource type for topics."""

@@ -20,10 +20,10 @@ from airflow_kafka_offsets.client.connection.wire import (
     response_error,
 )
 from airflow_kafka_offsets.client.requests.messages import DescribeShareGroupOffsetsRequest
-from airflow_kafka_offsets.client.routing.fan_out import FanOut
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, error_within
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ResponseError
-from airflow_kafka_offsets.offsets.answers.share_groups import (
+from airflow_kafka_offsets.offsets.answers.groups import (
     ShareGroupOffsets,
     ShareGroupsOffsets,
     ShareOffset,
@@ -75,12 +75,6 @@ def _offset(topic: str, row: Any) -> ShareOffset:
     return ShareOffset(topic, row.partition_index, start, or_none(row.lag), row.leader_epoch)
 
 
-def _passing(group: ShareGroupOffsets) -> ResponseError | None:
-    """The error to ask again for: the group's own, or that of a partition."""
-    passing = (each.error for each in group.offsets.unordered() if each.error is not None and each.error.may_pass)
-    return group.error or next(passing, None)
-
-
 async def fetch_share_offsets(session: Session, wanted: Wanted) -> ShareGroupsOffsets:
     """Ask all coordinators concurrently; returns an element for every group, by the deadline."""
 
@@ -96,5 +90,5 @@ async def fetch_share_offsets(session: Session, wanted: Wanted) -> ShareGroupsOf
     def failed(group: str, error: ResponseError) -> ShareGroupOffsets:
         return ShareGroupOffsets(group, error=error)
 
-    results = await FanOut(session, session.coordinators, ask, _passing, failed).run(wanted)
+    results = await FanOut(session, session.coordinators, ask, error_within, failed).run(wanted)
     return ShareGroupsOffsets(results.values())

@@ -15,13 +15,7 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import FetchRequest
 
-from airflow_kafka_offsets.client.connection.wire import (
-    Code,
-    named_error,
-    or_minus_one,
-    or_none,
-    response_error,
-)
+from airflow_kafka_offsets.client.connection.wire import Code, named_error, or_minus_one, or_none, response_error
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction
 from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.errors import ResponseError

@@ -3,24 +3,18 @@
 Versions: 0 lists segments, 1 looks up timestamps, 2 adds isolation levels (KIP-98) and throttle times, 4 leader epochs
 (KIP-320), 5 OFFSET_NOT_AVAILABLE (KIP-207), 7 max-timestamp (KIP-734), 8 earliest-local (KIP-405), 9 latest-tiered
 (KIP-1005), 10 a timeout for remote storage (KIP-1075). Each request contains one spec and each partition at most once,
-because brokers refuse duplicates as INVALID_REQUEST (E40). Log extents take two or three requests at once.
+because brokers refuse duplicates as INVALID_REQUEST (E40). Log extents take three requests at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from airflow_kafka_offsets.client.connection.wire import (
-    Code,
-    named_error,
-    or_minus_one,
-    or_none,
-    response_error,
-)
+from airflow_kafka_offsets.client.connection.wire import Code, named_error, or_minus_one, or_none, response_error
 from airflow_kafka_offsets.client.routing.fan_out import ask_leaders
 from airflow_kafka_offsets.client.routing.metadata import Epochs
 from airflow_kafka_offsets.client.routing.session import Session
@@ -46,7 +40,7 @@ _FLOORS = {
 }
 """The first version that supports each kind of spec. ``read_committed`` needs no minimum: brokers too old for isolation
 levels are also too old for transactions, and their last stable offset is the high watermark."""
-BOTH_ENDS = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
+_BOTH_ENDS = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
 """High watermark and last stable offset."""
 _NO_OFFSET = named_error(Code.UNKNOWN_SERVER_ERROR, "the broker gave no offset for the start or end of the log")
 _SEGMENT_KINDS = (SpecKind.LATEST, SpecKind.EARLIEST, SpecKind.TIMESTAMP)
@@ -129,45 +123,32 @@ async def fetch_list_offsets(
     return ListedOffsets(listed)
 
 
-def join_extents(starts: ListedOffsets, ends: Mapping[IsolationLevel, ListedOffsets]) -> LogExtents:
-    """One extent per partition: complete, or in error if any of its answers is.
-
-    :param ends: the answers to ``latest`` by isolation level.
-    """
+def join_extents(starts: ListedOffsets, high_watermarks: ListedOffsets, stable: ListedOffsets) -> LogExtents:
+    """One extent per partition: complete, or in error if any of its answers is."""
 
     def extent(start: ListedOffset) -> LogExtent:
         key = start.topic, start.partition
-        found = {level: listed.lookup(*key) for level, listed in ends.items()}
-        for answer in (start, *found.values()):
+        high, last_stable = high_watermarks.lookup(*key), stable.lookup(*key)
+        for answer in (start, high, last_stable):
             if answer is None or answer.offset is None:
                 return LogExtent(*key, error=(answer and answer.error) or _NO_OFFSET)
-        known = {level: end for level, end in found.items() if end is not None}
-        high_watermark, stable = (end and end.offset for end in map(known.get, BOTH_ENDS))
-        return LogExtent(*key, start.offset, high_watermark, stable, _epoch_of(known.values()))
+        assert high is not None and last_stable is not None
+        # Each answer is valid under its own epoch: under another, an intact log may look truncated, or the reverse.
+        epoch = high.leader_epoch if high.leader_epoch == last_stable.leader_epoch else None
+        return LogExtent(*key, start.offset, high.offset, last_stable.offset, epoch)
 
     return LogExtents(map(extent, starts))
 
 
-def _epoch_of(ends: Iterable[ListedOffset]) -> int | None:
-    """The leader epoch of all answers; None if the leader changed in between. Each answer is only valid under its own
-    epoch: under another, an intact log may look truncated, or a truncated one intact."""
-    epochs = {end.leader_epoch for end in ends}
-    return epochs.pop() if len(epochs) == 1 else None
-
-
-async def fetch_extents(
-    session: Session, partitions: Iterable[TopicPartition], isolation_levels: Iterable[IsolationLevel] = BOTH_ENDS
-) -> LogExtents:
-    """Ask all leaders for starts and ends concurrently; returns an element for every partition, by the deadline.
-
-    :param isolation_levels: which ends to ask for.
-    """
-    wanted, levels = list(partitions), list(isolation_levels)
+async def fetch_extents(session: Session, partitions: Iterable[TopicPartition]) -> LogExtents:
+    """Ask all leaders for starts and both ends at once; returns an element for every partition, by the deadline."""
+    wanted = list(partitions)
     await session.leaders.locate(wanted, session.deadline)  # once, for all of the requests below
-    asked = [(OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED), *((OffsetSpec.LATEST, level) for level in levels)]
-    works = [partial(fetch_list_offsets, session, wanted, *question) for question in asked]
-    starts, *ends = await session.beside(*works)
-    return join_extents(starts, dict(zip(levels, ends, strict=True)))
+    works = [
+        partial(fetch_list_offsets, session, wanted, OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
+        *(partial(fetch_list_offsets, session, wanted, OffsetSpec.LATEST, level) for level in _BOTH_ENDS),
+    ]
+    return join_extents(*await session.beside(*works))
 
 
 def refuse_segments_of(before: OffsetSpec, max_offsets: int) -> None:

@@ -16,15 +16,10 @@ from kafka.protocol.consumer import OffsetCommitRequest
 
 from airflow_kafka_offsets.client.connection.deadline import Deadline
 from airflow_kafka_offsets.client.connection.kafka_python import NodeId
-from airflow_kafka_offsets.client.connection.wire import (
-    Code,
-    left_out,
-    or_minus_one,
-    response_error,
-)
-from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, newest_version, passing_error
+from airflow_kafka_offsets.client.connection.wire import Code, left_out, or_minus_one, response_error
+from airflow_kafka_offsets.client.requests.offset_fetch import TopicIds, newest_version
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import TOPIC_IDS
-from airflow_kafka_offsets.client.routing.fan_out import FanOut
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, passing_error
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import CommitRefusedError, ConfigurationError, ResponseError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
@@ -89,11 +84,8 @@ def parse_offset_commit(offsets: CommittedOffsets, response: Any, topic_ids: Top
         for topic in response.topics
         for answer in topic.partitions
     }
-    return _written(offsets, {piece: _error(code) for piece, code in errors.items()})
-
-
-def _error(code: int) -> ResponseError | None:
-    return response_error(code, _NO_COMMITS if code == Code.GROUP_ID_NOT_FOUND else None)
+    hints = {Code.GROUP_ID_NOT_FOUND.value: _NO_COMMITS}
+    return _written(offsets, {piece: response_error(code, hints.get(code)) for piece, code in errors.items()})
 
 
 def _written(wanted: CommittedOffsets, errors: Mapping[TopicPartition, ResponseError | None]) -> WrittenOffsets:

@@ -30,16 +30,11 @@ from airflow_kafka_offsets.client.requests.offset_fetch_bulk import (
     decode_offset_fetch,
 )
 from airflow_kafka_offsets.client.routing.any_broker import ask_any
-from airflow_kafka_offsets.client.routing.fan_out import FanOut
+from airflow_kafka_offsets.client.routing.fan_out import FanOut, error_within
 from airflow_kafka_offsets.client.routing.metadata import partitions_of
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ConfigurationError, ResponseError
-from airflow_kafka_offsets.offsets.answers.groups import (
-    CommittedOffset,
-    CommittedOffsets,
-    GroupOffsets,
-    GroupsOffsets,
-)
+from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 
 Wanted = Mapping[str, Collection[TopicPartition] | None]
@@ -114,13 +109,6 @@ def parse_offset_fetch(group: str, response: Any) -> GroupOffsets:
     return GroupOffsets(group, CommittedOffsets(commits))
 
 
-def passing_error(commits: CommittedOffsets) -> ResponseError | None:
-    """A partition's transient error, for which the coordinator is asked again, such as UNSTABLE_OFFSET_COMMIT while a
-    transaction is being committed (E31); None if there is none.
-    """
-    return next((each.error for each in commits.unordered() if each.error is not None and each.error.may_pass), None)
-
-
 class _Fetch:
     """Tracks, for each group, what is known and what still has to be asked."""
 
@@ -129,7 +117,6 @@ class _Fetch:
         self._wanted = dict(wanted)
         self._topic_ids = topic_ids
         self._known: dict[str, GroupOffsets] = {}
-        self._passing: dict[str, ResponseError | None] = {}
 
     async def ask(self, node: NodeId, groups: list[str], attempt: Deadline) -> Mapping[str, GroupOffsets]:
         """Ask for each group with the newest version that can express its request; groups of one version together."""
@@ -194,19 +181,13 @@ class _Fetch:
             offsets = CommittedOffsets([*known.offsets, *offsets])
         answer = replace(answer, offsets=offsets)
         unstable = [each for each in offsets.unordered() if each.error is not None and each.error.may_pass]
-        self._passing[answer.group] = unstable[0].error if unstable else None
         if unstable:
             self._known[answer.group] = answer
             self._wanted[answer.group] = [TopicPartition.of(commit) for commit in unstable]
         return answer
 
-    def passing(self, answer: GroupOffsets) -> ResponseError | None:
-        """The error to retry: the group's own, or a partition's, as recorded by :meth:`_add`."""
-        return answer.error or self._passing.get(answer.group)
-
     def failed(self, group: str, error: ResponseError) -> GroupOffsets:
         """A group for which this attempt only gave an error: earlier answers are kept."""
-        self._passing[group] = error
         known = self._known.get(group)
         if known is None:
             return GroupOffsets(group, error=error)
@@ -217,7 +198,7 @@ class _Fetch:
 async def fetch_offsets(session: Session, wanted: Wanted, topic_ids: TopicIds | None = None) -> GroupsOffsets:
     """Ask all coordinators concurrently; returns an element for every group, by the deadline."""
     fetch = _Fetch(session, wanted, topic_ids)
-    results = await FanOut(session, session.coordinators, fetch.ask, fetch.passing, fetch.failed).run(wanted)
+    results = await FanOut(session, session.coordinators, fetch.ask, error_within, fetch.failed).run(wanted)
     return GroupsOffsets(results.values())
 
 

@@ -18,7 +18,8 @@ from airflow_kafka_offsets.client.connection.transport import failure_of
 from airflow_kafka_offsets.client.connection.wire import is_stale, left_out
 from airflow_kafka_offsets.client.routing.session import Session
 from airflow_kafka_offsets.errors import ClusterUnreachableError, ResponseError
-from airflow_kafka_offsets.offsets.partitions import PartitionElement, TopicPartition
+from airflow_kafka_offsets.offsets.answers.groups import GroupOffsets, ShareGroupOffsets
+from airflow_kafka_offsets.offsets.partitions import PartitionElement, PartitionMap, TopicPartition
 
 P = TypeVar("P", bound=Hashable)
 R = TypeVar("R")
@@ -112,6 +113,17 @@ class FanOut(Generic[P, R]):
         if pieces and self._session.deadline.allows(pause):
             await self._session.transport.sleep(pause)
             await self._ask_brokers(pieces, attempt + 1)
+
+
+def passing_error(offsets: PartitionMap[Any]) -> ResponseError | None:
+    """A partition's transient error, for which a coordinator is asked again, such as UNSTABLE_OFFSET_COMMIT while a
+    transaction is being committed (E31); None if there is none."""
+    return next((each.error for each in offsets.unordered() if each.error is not None and each.error.may_pass), None)
+
+
+def error_within(group: GroupOffsets | ShareGroupOffsets) -> ResponseError | None:
+    """The error for which a group is asked for again: its own, or that of a partition."""
+    return group.error or passing_error(group.offsets)
 
 
 async def ask_leaders(

@@ -36,9 +36,7 @@ _TELLS_EPOCHS = 9
 """First version whose leader epochs can be relied on, as in Kafka's own clients. Brokers before it may tell an old one
 for hours, while partitions are reassigned (KAFKA-9212), and the leader would refuse every request."""
 _BELIEVED_AFTER_S = 300.0
-"""How long brokers must have told a lower epoch until it is believed: much longer than any broker's metadata lags."""
-_BELIEVED_ANSWERS = 3
-"""How many answers in a row must have told it: who asks rarely may twice meet a broker whose metadata lags."""
+"""How long no broker must have told an epoch until a lower one is believed: much longer than any metadata lags."""
 _NO_PARTITIONS = named_error(Code.LEADER_NOT_AVAILABLE, "the broker named none of its partitions")
 
 
@@ -183,10 +181,8 @@ class Leaders:
         self._described_at_s: dict[str, float] = {}
         self._leaders: dict[str, dict[int, PartitionMetadata]] = {}
         self._topic_ids: dict[str, str | None] = {}
-        self._epochs: dict[str, dict[int, int]] = {}
-        """The highest leader epoch of each partition so far, by topic id."""
-        self._lower: dict[tuple[str, int], tuple[float, int]] = {}
-        """Since when brokers have told a lower one, and how often, by topic id and partition."""
+        self._newest: dict[str, dict[int, tuple[int, float]]] = {}
+        """The highest leader epoch of each partition so far, and when it was told last, by topic id."""
 
     async def describe(self, topics: Iterable[str] | None, deadline: Deadline) -> TopicsMetadata:
         """Fresh metadata of some topics, or of all that may be described. Caches their leaders and the brokers.
@@ -201,7 +197,8 @@ class Leaders:
         unknown = [topic.topic for topic in metadata if topic.is_unknown]
         if not unknown:
             return metadata
-        second, pause = TopicsMetadata(map(_unconfirmed, unknown)), backoff_s(0)
+        unconfirmed = named_error(Code.REQUEST_TIMED_OUT, "one broker doesn't know it, and none else answered in time")
+        second, pause = TopicsMetadata(TopicMetadata(topic, error=unconfirmed) for topic in unknown), backoff_s(0)
         if deadline.allows(pause):
             await self._transport.sleep(pause)
             with suppress(ClusterUnreachableError):  # the first answer stays valid for the other topics
@@ -240,33 +237,23 @@ class Leaders:
         out, as no topic loses any: the broker's metadata lags.
 
         Before there were topic ids, the leaders of a new topic of the same name look older, too: they are left as they
-        are. So is a partition of which brokers have told nothing else for minutes: its epochs began anew under the same
+        are. So is a partition whose newest epoch no broker has told for minutes: its epochs began anew under the same
         topic id, as when a topic becomes diskless.
         """
         if topic.topic_id is None or topic.error is not None:
             return topic
         known = self._leaders.get(topic.topic, {}) if self._topic_ids.get(topic.topic) == topic.topic_id else {}
-        epochs = self._epochs.setdefault(topic.topic_id, {})
+        newest, now_s = self._newest.setdefault(topic.topic_id, {}), self.now_s()
         partitions = {partition.partition: partition for partition in topic.partitions}
-        for number, newest in epochs.items():
+        for number, (epoch, told_at_s) in newest.items():
             answered = partitions.get(number)
-            if answered is not None and (answered.leader_epoch is None or answered.leader_epoch >= newest):
-                self._lower.pop((topic.topic_id, number), None)
-            elif answered is None or not self._is_believed(topic.topic_id, number):
-                partitions[number] = known.get(number) or _outdated(number, answered, newest)
-        for number, partition in partitions.items():
-            if partition.leader_epoch is not None:
-                epochs[number] = partition.leader_epoch
+            is_lower = answered is not None and answered.leader_epoch is not None and answered.leader_epoch < epoch
+            if answered is None or (is_lower and now_s - told_at_s < _BELIEVED_AFTER_S):
+                partitions[number] = known.get(number) or _outdated(number, answered, epoch)
+        for partition in topic.partitions:
+            if partition.leader_epoch is not None and partitions[partition.partition] is partition:
+                newest[partition.partition] = partition.leader_epoch, now_s
         return replace(topic, partitions=tuple(partitions[number] for number in sorted(partitions)))
-
-    def _is_believed(self, topic_id: str, number: int) -> bool:
-        """Whether brokers have told a lower epoch for so long, and so often, that it isn't one of the past."""
-        now_s = self.now_s()
-        since_s, answers = self._lower.pop((topic_id, number), (now_s, 0))
-        if now_s - since_s >= _BELIEVED_AFTER_S and answers + 1 >= _BELIEVED_ANSWERS:
-            return True  # an even lower one has to be told as often again
-        self._lower[topic_id, number] = (since_s, answers + 1)
-        return False
 
     async def describe_all(self, topics: Iterable[str], deadline: Deadline) -> TopicsMetadata:
         """Like :meth:`describe`, but retries topics with transient errors for up to half of the time left, because
@@ -329,11 +316,6 @@ class Leaders:
     def incarnation(self, piece: TopicPartition) -> tuple[str | None, int | None]:
         """The topic's id and the leader's epoch, one of which changes when the log is replaced or truncated."""
         return self._topic_ids.get(piece.topic), self.epoch(piece)
-
-
-def _unconfirmed(topic: str) -> TopicMetadata:
-    why = "one broker doesn't know the topic, and there was no second answer in time"
-    return TopicMetadata(topic, error=named_error(Code.REQUEST_TIMED_OUT, why))
 
 
 def _outdated(number: int, answered: PartitionMetadata | None, newest: int) -> PartitionMetadata:

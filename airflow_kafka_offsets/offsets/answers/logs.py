@@ -1,4 +1,5 @@
-"""Logs, as their leaders report them: where they start and end, how large they are, who writes to them.
+"""Logs, as their leaders report them: where they start and end, how large they are, who writes to them; and the
+settings of topics that windows depend on.
 
 An element's ``error`` is Kafka's error for its partition alone; its offsets are then missing.
 """
@@ -11,6 +12,32 @@ from typing import NamedTuple
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.partitions import PartitionMap, TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What a cluster says about a topic, as far as windows depend on it.
+
+    :param topic_id: distinguishes a re-created topic from the old one (KIP-516); None from brokers before 2.8.
+    :param partition_count: number of partitions.
+    :param cleanup_policy: ``delete``, ``compact`` or both, joined by a comma; None when it may not be described.
+    :param retention_ms: milliseconds; -1 means forever, as in Kafka's own setting; None when unknown.
+    :param retention_bytes: bytes per partition; -1 means no limit; None when unknown.
+    :param timestamp_type: ``CreateTime`` or ``LogAppendTime``; None when unknown.
+    """
+
+    topic: str
+    topic_id: str | None
+    partition_count: int
+    cleanup_policy: str | None = None
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    timestamp_type: str | None = None
+
+    @property
+    def compacted(self) -> bool:
+        """Whether records may vanish from the middle of the log (E11)."""
+        return "compact" in (self.cleanup_policy or "")
 
 
 class LogExtent(NamedTuple):

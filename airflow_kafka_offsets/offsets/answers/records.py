@@ -56,6 +56,16 @@ class FirstRecord(NamedTuple):
     error: ResponseError | None = None
     missing_codec: str = ""
 
+    @property
+    def why_unread(self) -> str:
+        """Why there is a record whose timestamp can't be read here, in words; empty if it can."""
+        if not self.missing_codec:
+            return ""
+        return (
+            f"is compressed with {self.missing_codec}, whose library isn't installed on this machine (pip install "
+            "'airflow-kafka-offsets[codecs]')"
+        )
+
 
 class FirstRecords(AnswerSet[FirstRecord]):
     """First records by position; iterates in order of topic, partition and position."""
@@ -173,11 +183,7 @@ class RecordAges:
 
     @classmethod
     def of(cls, records: Iterable[FirstRecord], now_ms: int) -> RecordAges:
-        """The ages of records, to compare with a limit.
-
-        :param records: without errors. If none was found although the log ends further on, the age is unknown too.
-        :raises ConfigurationError: when a timestamp can't be read because a codec isn't installed on this machine.
-        """
+        """The ages of records. If none was found although the log ends further on, the age is unknown too."""
         ages, unknown = [], []
         for record in records:
             why = _why_ageless(record, now_ms)
@@ -187,6 +193,21 @@ class RecordAges:
                 assert record.timestamp_ms is not None, "or there would be a reason"
                 ages.append(max(0, now_ms - record.timestamp_ms))
         return cls(max(ages, default=None), tuple(unknown))
+
+    @classmethod
+    def to_judge(cls, records: Iterable[FirstRecord], now_ms: int) -> RecordAges:
+        """The ages of records, to compare with a limit.
+
+        :raises ConfigurationError: when a timestamp can't be read because a codec isn't installed on this machine.
+        """
+        given = list(records)
+        for record in given:
+            if record.why_unread:
+                place = f"{record.topic}-{record.partition} offset {record.offset}"
+                raise ConfigurationError(
+                    f"max_age needs the timestamp of the record at {place}, which {record.why_unread}."
+                )
+        return cls.of(given, now_ms)
 
     @classmethod
     def together(cls, parts: Iterable[RecordAges]) -> RecordAges:
@@ -209,12 +230,10 @@ class RecordAges:
 
 def _why_ageless(record: FirstRecord, now_ms: int) -> str:
     """Why a record's timestamp doesn't give its age, in words; empty when it does."""
-    if record.missing_codec:
-        raise ConfigurationError(
-            f"max_age needs the timestamp of the record at {record.topic}-{record.partition} offset {record.offset}, "
-            f"which is compressed with {record.missing_codec}: its library isn't installed on this machine (pip "
-            "install 'airflow-kafka-offsets[codecs]')."
-        )
+    if record.error is not None:
+        return f"it can't be read: {record.error}"
+    if record.why_unread:
+        return f"it {record.why_unread}"
     if record.offset is None:
         return "its leader hasn't returned a record yet"
     if record.timestamp_ms is None:

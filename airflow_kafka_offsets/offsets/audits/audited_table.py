@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.plain_json import fields_of
 
 _SECRET = ("password", "secret", "token")
 _LONGEST_NAME = 200
@@ -33,10 +34,6 @@ def _within(struct: str) -> Columns:
     return Columns(f"{struct}topic", f"{struct}partition", f"{struct}offset")
 
 
-def _in_json(column: str) -> Columns:
-    return Columns(*(f"get_json_object({column}, '$.{name}')" for name in Columns._fields))
-
-
 PRESETS: Mapping[str, Columns] = {
     # Kafka's own names, which Spark's source and Flink's metadata columns have
     "kafka": Columns("topic", "partition", "offset"),
@@ -46,7 +43,7 @@ PRESETS: Mapping[str, Columns] = {
     # the JDBC sinks of Confluent (pk.mode=kafka) and Debezium (primary.key.mode=kafka)
     "jdbc-connect": _within("__connect_"),
     # Snowflake's sink: a VARIANT, which is text where it is unloaded
-    "snowflake": _in_json("RECORD_METADATA"),
+    "snowflake": Columns(*(f"get_json_object(RECORD_METADATA, '$.{name}')" for name in Columns._fields)),
     # Hudi's streamer with hoodie.streamer.source.kafka.append.offsets=true
     "hudi": Columns(None, "_hoodie_kafka_source_partition", "_hoodie_kafka_source_offset"),
 }
@@ -176,8 +173,7 @@ class AuditedTable:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, without what isn't set."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {name: dict(value) if name == "options" else value for name, value in values.items() if value}
+        return fields_of(self)
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:

@@ -15,9 +15,8 @@ from itertools import pairwise
 from operator import xor
 from typing import NamedTuple
 
-from airflow_kafka_offsets.offsets.partitions import LogRange, merged
+from airflow_kafka_offsets.offsets.partitions import LogRange, merged, pieces, span_of
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum
-from airflow_kafka_offsets.offsets.proof.left import pieces, span_of
 
 SMALLEST = 65_536
 """Offsets of a cell, at least."""

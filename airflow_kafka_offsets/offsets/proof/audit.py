@@ -21,13 +21,11 @@ from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import shorten
 from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContent, LogContents
-from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, by_partition
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, by_partition, span_of
 from airflow_kafka_offsets.offsets.proof.checksum import offset_sum
-from airflow_kafka_offsets.offsets.proof.derived_audit import derived_problems, derived_words, may_be_repeated
-from airflow_kafka_offsets.offsets.proof.left import left_of, span_of
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, counted_twice, total_of
-from airflow_kafka_offsets.offsets.windows.kafka_source import source_problems, unknowable
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, left_of, topics_read, unknowable
+from airflow_kafka_offsets.offsets.windows.topic_identity import Source, identity_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +84,10 @@ def judge(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()
     if manifest.sha256 != result.manifest_sha256:
         problems.append(f"the run used another manifest ({result.manifest_sha256})")
     if left:
-        problems.extend(source_problems(manifest, result.source))
+        problems.extend(_source_problems(manifest, result.source))
     written_rows, unread = total_of(result.written), bool(result.unread)
     if result.derived:
-        different, unsure = list(derived_problems(result, span)), may_be_repeated(result)
+        different, unsure = list(_derived_problems(result, span)), _may_be_repeated(result)
     else:
         different = list(difference(result.read, written_rows, span, result.task_starts, unread=unread))
         unsure = counted_twice(result.read, result.task_starts)
@@ -102,9 +100,16 @@ def judge(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()
         gaps=max(0, span - result.read.count),
         unknowable=tuple(unknowable(manifest)),
         may_pass=may_pass,
-        derived=derived_words(result),
+        derived=_derived_words(result),
         lost=manifest.span - span,
     )
+
+
+def _source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]:
+    if source is None:
+        yield "nobody asked Kafka after the read whether the topics were still the ones that had been resolved"
+    else:
+        yield from identity_problems(manifest, topics_read(manifest), source.cluster_id, source.topic_ids)
 
 
 def every_offset_once(left: Collection[LogRange], written: Iterable[PartitionTally]) -> bool:
@@ -163,16 +168,19 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
             yield (f"wrote {written.count} rows, as many as there are offsets, but not each of them once: {_CHANGED}")
         return
     counts = f"read {read.count} rows, wrote {written.count}"
-    if read.count > span or _is_multiple(read.starts, task_starts):
+    # Whether each task started several times: no other sum of hashes is a multiple.
+    is_multiple = read.starts and task_starts and read.starts != task_starts and read.starts % task_starts == 0
+    if read.count > span or is_multiple:
         yield (
             f"{counts}, of {span} offsets: some were read more than once, because of a sort, a repartitionByRange or "
             "a lost executor, so the count proves nothing. Sort within partitions "
             "(sortWithinPartitions), or run the task again if an executor was lost"
         )
     elif written.count < read.count:
+        read_anew = "; or records were read again because an executor was lost: then run the task again"
         yield (
             f"{counts}: the output lacks {read.count - written.count} of them. {_MAY_LACK}. "
-            f"{KEEP_EVERY_RECORD}{'' if unread else _or_read_anew(read, task_starts)}"
+            f"{KEEP_EVERY_RECORD}{read_anew if not unread and counted_twice(read, task_starts) else ''}"
         )
     elif written.count > read.count:
         yield (
@@ -182,17 +190,6 @@ def difference(read: Tally, written: Tally, span: int, task_starts: int | None, 
         )
     elif not read.same_rows(written):
         yield f"read and wrote {read.count} rows each, but not the same ones: {_CHANGED}"
-
-
-def _is_multiple(read: int | None, written: int | None) -> bool:
-    """Whether each task started several times: no other sum of hashes is a multiple."""
-    return bool(read and written) and read != written and (read or 0) % (written or 1) == 0
-
-
-def _or_read_anew(read: Tally, task_starts: int | None) -> str:
-    """Another reason why too many rows may have been counted, if it can't be ruled out."""
-    lost = "; or records were read again because an executor was lost: then run the task again"
-    return lost if counted_twice(read, task_starts) else ""
 
 
 def _shortfall(manifest: Manifest, left: Sequence[LogRange], result: RunResult) -> Iterator[str]:
@@ -260,6 +257,69 @@ def _gaps_not_allowed(manifest: Manifest, left: Iterable[LogRange], result: RunR
                 "read was written: its log has no record at the other offsets, as is usual with transactions. If "
                 "producers write to it in transactions, allow gaps (allow_gaps=True)"
             )
+
+
+def _derived_words(result: RunResult) -> str:
+    """What a job has written; empty when each record is a row."""
+    if not result.derived:
+        return ""
+    further = "".join(f", {output.rows} to {output.name}" for output in result.outputs[1:])
+    return f"{result.rows_written} rows written by your job{further}"
+
+
+def _may_be_repeated(result: RunResult) -> bool:
+    """Whether some records or rows may have been counted more than once, so that a retry may succeed."""
+    records = total_of(result.written)
+    return any(
+        _read_again(job.read, records, result.task_starts) or job.made > output.rows for output, job in result.derived
+    )
+
+
+def _derived_problems(result: RunResult, span: int) -> Iterator[str]:
+    """Why a job's outputs weren't made of each record once, or don't hold the rows made; empty when all is well.
+
+    :param span: offsets that are left of the window.
+    """
+    records = total_of(result.written)
+    for output, job in result.derived:
+        yield from _misread(output.name, job.read, records, span, result)
+        if job.made != output.rows:
+            yield (
+                f"the job made {job.made} rows for {output.output}, but it holds {output.rows}: the sink dropped or "
+                "doubled some, or the rows were made more than once because an executor was lost. If one was "
+                "lost, run the task again"
+            )
+
+
+def _misread(output: str, found: Tally, records: Tally, span: int, result: RunResult) -> Iterator[str]:
+    what = f"the rows of output {output}" if output else "the job's rows"
+    read = found.count
+    if _read_again(found, records, result.task_starts):
+        yield (
+            f"{what} were made of {read} records, where the window has {records.count}: Spark read some more than "
+            "once, for a sort, a repartitionByRange or a join without a condition whose other side isn't broadcast, or "
+            "because an executor was lost. If one was lost, run the task again; otherwise sort only what was "
+            "aggregated, or broadcast the other side"
+        )
+    elif read < records.count:
+        gaps = ", or, if transactions leave offsets without a record, allow gaps (allow_gaps=True)"
+        has = f"{records.count} records" if records.count < span else f"{span} offsets"
+        yield (
+            f"{what} were made of {read} records, but the window has {has}: the read was stopped early, by limit, "
+            "head, take, a join with an empty side, or a function that stops iterating. Let it read every record"
+            f"{'' if records.count < span or result.allow_gaps else gaps}"
+        )
+    elif not found.same_rows(records):
+        yield (
+            f"{what} were made of {read} records, as many as the window has, but not the same ones: some were read "
+            "twice, and as many not at all"
+        )
+
+
+def _read_again(read: Tally, records: Tally, task_starts: int | None) -> bool:
+    """Whether some records may have been counted more than once. If fewer were counted, the read was stopped early."""
+    as_many = read.count == records.count
+    return read.count > records.count or (as_many and counted_twice(read, task_starts))
 
 
 def ranges_with_gaps(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()) -> list[LogRange]:

@@ -70,7 +70,8 @@ class Checksum:
             count += each.span
             total += offset_sum(each)
         first, last = ranges[0].start_offset, ranges[-1].end_offset - 1
-        return PartitionTally(topic, partition, count, first, last, total, _signed(found))
+        signed = found - (1 << 64) if found >> 63 else found  # as Java has it
+        return PartitionTally(topic, partition, count, first, last, total, signed)
 
 
 def hash_sql(seed: str) -> str:
@@ -137,8 +138,3 @@ def _round(before: int, lane: int) -> int:
 def _rotated(number: int, bits: int) -> int:
     number &= _MASK
     return (number << bits | number >> 64 - bits) & _MASK
-
-
-def _signed(number: int) -> int:
-    """As Java has it."""
-    return number - (1 << 64) if number >> 63 else number

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from airflow_kafka_offsets import errors
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import KafkaOffsetsError, LedgerCorruptError, SparkFailedError, WindowsFailedError
+from airflow_kafka_offsets.offsets import plain_json
 from airflow_kafka_offsets.offsets.instants import now_ms
 
 MOST_BYTES = 16_384
@@ -47,8 +46,7 @@ class FailureNote:
     is_after_proof: bool = False
 
     def to_bytes(self) -> bytes:
-        fields = {name: value for name, value in asdict(self).items() if value not in (None, False)}
-        return json.dumps({"format": 1} | fields, ensure_ascii=False).encode()
+        return plain_json.to_bytes(self)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
@@ -90,11 +88,11 @@ def exit_line(error: Exception) -> str:
     return "\n".join(f"{EXIT_MARK}{line}" for line in [*table, f"{type(error).__name__}: {one_line(head)}"])
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, longest: int = _LONGEST) -> str:
     """A text of any origin, made safe for a log: one line of limited length, without control characters."""
     words = "".join(character if character.isprintable() else " " for character in text).split()
     line = " ".join(words)
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return line if len(line) <= longest else f"{line[:longest]}…"
 
 
 _ID = re.compile(r"[A-Za-z0-9._-]+")
@@ -112,20 +110,21 @@ class SparkApplication:
     id: str
     ui: str | None
 
-    def to_json(self) -> dict[str, Any]:
-        """The note as JSON."""
-        return {"application_id": self.id, "ui": self.ui}
+    def to_bytes(self) -> bytes:
+        """The note's file."""
+        return plain_json.text_of({"application_id": self.id, "ui": self.ui}).encode()
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> SparkApplication:
+    def from_bytes(cls, content: bytes) -> SparkApplication:
         """Read the note.
 
         :raises LedgerCorruptError: when it isn't such a note.
         """
         try:
+            fields = json.loads(content)
             found, ui = str(fields["application_id"]), fields["ui"]
-        except KeyError as error:
-            raise LedgerCorruptError(f"It doesn't name {error}.") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerCorruptError(f"This is not the note of a driver: {error!r}.") from error
         if not _ID.fullmatch(found):
             raise LedgerCorruptError(f"{found!r} is not the id of a Spark application.")
         return cls(found, str(ui) if _is_address(ui) else None)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import reduce
 from operator import xor
 from typing import Any, Protocol, TypeVar
 
 from airflow_kafka_offsets.compat.python_versions import Self
-from airflow_kafka_offsets.errors import LedgerCorruptError
+from airflow_kafka_offsets.offsets import plain_json
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.windows.kafka_source import Source
+from airflow_kafka_offsets.offsets.windows.topic_identity import Source
 
 NO_SINK = "none"
 """The kind of sink of a window that was published without a job, as it has no offsets. It has no rows in any output."""
 RUN = re.compile(r"[0-9a-f]{8}", re.ASCII)
 """A driver's own name: a submitter may start several of one attempt."""
+RESULT = "the result of a run"
+"""What its file is, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +99,6 @@ class OutputRows:
     columns: str | None = None
     job: JobCounts | None = None
 
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """The inverse of its JSON within a result's."""
-        job = fields["job"] and JobCounts(fields["job"]["made"], Tally(**fields["job"]["read"]))
-        return cls(**{**fields, "job": job, "files": tuple(str(file) for file in fields["files"])})
-
 
 @dataclass(frozen=True, slots=True)
 class UsedSchemas:
@@ -121,13 +116,6 @@ class UsedSchemas:
     subjects: tuple[str, ...]
     reader: int
     hashes: Mapping[str, str]
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read it from a result. Raises KeyError, TypeError or ValueError when it is something else."""
-        subjects = tuple(str(subject) for subject in fields["subjects"])
-        hashes = {str(int(number)): str(sha256) for number, sha256 in dict(fields["hashes"]).items()}
-        return cls(str(fields["column"]), str(fields["kind"]), subjects, int(fields["reader"]), hashes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,37 +186,20 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, with lists instead of tuples, because XCom keeps the difference."""
-        fields: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return {"format": 1} | fields
-
-    def to_bytes(self) -> bytes:
-        """What the ledger stores."""
-        return json.dumps(self.to_json(), separators=(",", ":")).encode()
+        return plain_json.to_json(self)
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+    def from_json(cls, stored: Any) -> Self:
         """The inverse of :meth:`to_json`.
 
         :raises LedgerCorruptError: when it is something else.
         """
-        try:
-            nested = ("outputs", "read", "written", "source", "unread", "schemas")
-            plain = {name: fields[name] for name in cls.__slots__ if name not in nested}
-            if type(plain["attempt"]) is not int or not RUN.fullmatch(plain["run"]):
-                raise ValueError(f"attempt {plain['attempt']!r}, run {plain['run']!r}")
-            written = tuple(PartitionTally(**tally) for tally in fields["written"])
-            source = None if fields["source"] is None else Source(**fields["source"])
-            unread = None if fields["unread"] is None else tuple(ReadPosition(*record) for record in fields["unread"])
-            outputs = tuple(map(OutputRows.from_json, fields["outputs"]))
-            if not outputs:
-                raise ValueError("no outputs")
-            read = Tally(**fields["read"])
-            schemas = tuple(UsedSchemas.from_json(used) for used in fields["schemas"])
-            return cls(
-                **plain, outputs=outputs, read=read, written=written, source=source, unread=unread, schemas=schemas
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise LedgerCorruptError(f"This is not the result of a run: {error!r}.") from error
+        return plain_json.from_json(cls, stored, RESULT)
+
+    def check_read(self) -> None:
+        """Refuse what no driver writes."""
+        if type(self.attempt) is not int or not RUN.fullmatch(self.run) or not self.outputs:
+            raise ValueError(f"run {self.run!r} of attempt {self.attempt!r}, with {len(self.outputs)} outputs")
 
 
 class Placed(Protocol):

@@ -160,13 +160,21 @@ def clamp(
     if before is not None:
         with _proved_by(before, newer):
             refuse_dropped_topics(before, snapshot.topics)
-            _refuse_shorter_logs(before, snapshot)
-    lowest, highest = ({} if each is None else each.boundaries for each in (before, after))
-    boundaries = {
-        key: _clamp_one(boundary, lowest.get(key), highest.get(key))
-        for key, boundary in snapshot.boundaries.items()
-        if after is None or key in highest
-    }
+            # If boundaries of shorter logs were clamped to it, the records that a log takes until it gets there would
+            # be in no window.
+            ends = {key: each.high_watermark for key, each in snapshot.boundaries.items()}
+            epochs = {key: each.ends_leader_epoch for key, each in snapshot.boundaries.items()}
+            refuse_shorter(before.title, seen_in(before), ends, lambda *key: epochs[TopicPartition(*key)], RESTART)
+    boundaries = {}
+    for key, boundary in snapshot.boundaries.items():
+        lowest = None if before is None else before.boundaries.get(key)
+        highest = None if after is None else after.boundaries.get(key)
+        if lowest is not None and boundary.offset < lowest.offset:
+            boundaries[key] = _moved_to(lowest, boundary)
+        elif highest is not None and boundary.offset > highest.offset:
+            boundaries[key] = _moved_to(highest, boundary)
+        elif highest is not None or after is None:
+            boundaries[key] = boundary
     counts = Counter(key.topic for key in boundaries)
     topics = {
         topic: replace(facts, partition_count=counts[topic])
@@ -174,14 +182,6 @@ def clamp(
         if counts[topic]
     }
     return replace(snapshot, topics=topics, boundaries=boundaries)
-
-
-def _refuse_shorter_logs(before: OffsetSnapshot, fresh: OffsetSnapshot) -> None:
-    """Refuse logs that end before their offset in an earlier snapshot. If their new boundaries were clamped to it, the
-    records that the log takes until it gets there would be in no window."""
-    ends = {key: each.high_watermark for key, each in fresh.boundaries.items()}
-    epochs = {key: each.ends_leader_epoch for key, each in fresh.boundaries.items()}
-    refuse_shorter(before.title, seen_in(before), ends, lambda *key: epochs[TopicPartition(*key)], RESTART)
 
 
 @contextmanager
@@ -221,14 +221,6 @@ def refuse_dropped_topics(before: OffsetSnapshot, topics: Collection[str]) -> No
             f"The pipeline has covered {', '.join(dropped)} since {before.title}: name all "
             "of its topics. To stop loading a topic, start another pipeline."
         )
-
-
-def _clamp_one(boundary: Boundary, lowest: Boundary | None, highest: Boundary | None) -> Boundary:
-    if lowest is not None and boundary.offset < lowest.offset:
-        return _moved_to(lowest, boundary)
-    if highest is not None and boundary.offset > highest.offset:
-        return _moved_to(highest, boundary)
-    return boundary
 
 
 def _moved_to(known: Boundary, boundary: Boundary) -> Boundary:

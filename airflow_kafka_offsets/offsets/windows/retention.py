@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from airflow_kafka_offsets.errors import ResponseError, shorten
-from airflow_kafka_offsets.offsets.answers.logs import LogExtent
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent, TopicFacts
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.offsets.partitions import LogRange
 
@@ -155,7 +154,6 @@ def limits_size(facts: TopicFacts) -> bool:
 
 
 def _allowed_ms(facts: TopicFacts) -> Bound:
-    """The age that a topic allows."""
     if facts.retention_ms is None or facts.cleanup_policy is None:
         return Unknown(f"the settings of {facts.topic} may not be read (is the ACL DescribeConfigs missing?)")
     return NEVER if facts.retention_ms < 0 or "delete" not in facts.cleanup_policy else facts.retention_ms
@@ -174,19 +172,14 @@ def forecast(pending: LogRange, extent: LogExtent, facts: TopicFacts, records: F
     known = RangeForecast(pending.topic, pending.partition, pending.span, lost)
     if rest.offset >= pending.end_offset or records.nothing_before(rest, pending.end_offset):
         return known
-    bound = _reached_ms(facts, records, rest)
-    if isinstance(bound, Unknown):
-        return replace(known, unknown=bound)
-    return known if bound > _LAST_MS else replace(known, loses_at_ms=int(bound))
-
-
-def _reached_ms(facts: TopicFacts, records: FirstRecords, rest: ReadPosition) -> Bound:
-    """When the first record reaches the age that the topic allows. Its segment is as young as its youngest record."""
-    allowed = _allowed_ms(facts)
+    allowed, first = _allowed_ms(facts), records.lookup(*rest)
     if isinstance(allowed, Unknown) or allowed == NEVER:
-        return allowed
-    first = records.lookup(*rest)
-    return _undated(first) if first is None or first.timestamp_ms is None else first.timestamp_ms + allowed
+        return replace(known, unknown=allowed) if isinstance(allowed, Unknown) else known
+    if first is None or first.timestamp_ms is None:
+        return replace(known, unknown=_undated(first))
+    # When the first record reaches the age that the topic allows. Its segment is as young as its youngest record.
+    reached_ms = first.timestamp_ms + allowed
+    return known if reached_ms > _LAST_MS else replace(known, loses_at_ms=int(reached_ms))
 
 
 def _undated(first: FirstRecord | None) -> Unknown:
@@ -195,11 +188,8 @@ def _undated(first: FirstRecord | None) -> Unknown:
         return Unknown("its first record wasn't read")
     if first.error is not None:
         return Unknown(f"its first record can't be read: {first.error}", first.error)
-    if first.missing_codec:
-        return Unknown(
-            f"its first record is compressed with {first.missing_codec}, whose library isn't installed on this machine "
-            "(pip install 'airflow-kafka-offsets[codecs]')",
-        )
+    if first.why_unread:
+        return Unknown(f"its first record {first.why_unread}")
     if first.offset is None:
         return Unknown("its leader hasn't returned a record yet", in_time=True)
     return Unknown("its first record has no timestamp")

@@ -1,23 +1,21 @@
 """Offset snapshots: one offset for each partition of a set of topics, as of one thing. Immutable once stored.
 
-A snapshot's file is JSON, columnar per topic, and the ledger compresses it, so ten thousand partitions stay small.
+Its file is a row for each partition, which the ledger compresses.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from airflow_kafka_offsets.compat.python_versions import Self, StrEnum
-from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError, shorten
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.errors import ConfigurationError, shorten
+from airflow_kafka_offsets.offsets.answers.logs import TopicFacts
 from airflow_kafka_offsets.offsets.instants import is_from_future, iso_instant
-from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition, by_partition
+from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
+from airflow_kafka_offsets.offsets.plain_json import Row
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-
-FORMAT = 1
 
 
 class Evidence(StrEnum):
@@ -72,18 +70,9 @@ class AsOf:
             return iso_instant(self.timestamp_ms)
         return f"group {self.group}" if self.group is not None else self.kind
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, without unset fields."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_json`."""
-        return cls(**{**fields, "kind": AsOfKind(fields["kind"])})
-
 
 @dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(Row):
     """One partition's offset in a snapshot.
 
     :param offset: first offset that belongs after the boundary.
@@ -93,7 +82,7 @@ class Boundary:
     :param log_start_offset: the log start when the snapshot was resolved.
     :param high_watermark: the high watermark at that time.
     :param last_stable_offset: the last stable offset at that time.
-    :param ends_leader_epoch: epoch of the leader that reported these two; None when unknown, and in stored snapshots.
+    :param ends_leader_epoch: epoch of the leader that reported these two; None when unknown.
     """
 
     topic: str
@@ -105,10 +94,7 @@ class Boundary:
     log_start_offset: int
     high_watermark: int
     last_stable_offset: int
-    ends_leader_epoch: int | None = field(default=None, compare=False)
-
-
-_COLUMNS = tuple(name for name in Boundary.__slots__ if name not in ("topic", "ends_leader_epoch"))
+    ends_leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,49 +160,6 @@ class OffsetSnapshot:
             boundaries={**left.boundaries, **cut, **boundaries},
             cluster_id=cluster_id or self.cluster_id,
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, columnar per topic."""
-        return {
-            "format": FORMAT,
-            "as_of": self.as_of.to_json(),
-            "cluster_id": self.cluster_id,
-            "isolation_level": str(self.isolation_level),
-            "resolved_at_ms": self.resolved_at_ms,
-            "topics": {topic: facts.to_json() | self._columns(topic) for topic, facts in sorted(self.topics.items())},
-        }
-
-    def _columns(self, topic: str) -> dict[str, list[Any]]:
-        rows = [boundary for key, boundary in sorted(self.boundaries.items()) if key.topic == topic]
-        return {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_json`.
-
-        :raises LedgerCorruptError: when the format is unknown or a field is missing.
-        """
-        if fields.get("format") != FORMAT:
-            raise LedgerCorruptError(
-                f"Snapshot format {fields.get('format')!r} is unknown; this version reads {FORMAT}."
-            )
-        try:
-            rows = [row for topic, columns in fields["topics"].items() for row in _boundaries(topic, columns)]
-            return cls(
-                as_of=AsOf.from_json(fields["as_of"]),
-                cluster_id=fields["cluster_id"],
-                isolation_level=IsolationLevel(fields["isolation_level"]),
-                resolved_at_ms=fields["resolved_at_ms"],
-                topics={topic: TopicFacts.from_json(topic, facts) for topic, facts in fields["topics"].items()},
-                boundaries=by_partition(rows),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise LedgerCorruptError(f"This is not a snapshot: {error!r}.") from error
-
-
-def _boundaries(topic: str, columns: Mapping[str, Any]) -> list[Boundary]:
-    rows = (dict(zip(_COLUMNS, row, strict=True)) for row in zip(*(columns[name] for name in _COLUMNS), strict=True))
-    return [Boundary(topic=topic, **row | {"evidence": Evidence(row["evidence"])}) for row in rows]
 
 
 def snapshot_warnings(snapshot: OffsetSnapshot) -> Iterator[str]:

@@ -1,16 +1,18 @@
 """Topic identity: whether the cluster and topics are still the ones that some offsets belong to.
 
 Offsets are only numbers: a re-created topic, and another cluster behind the same address, use the same offsets for
-other records. Topic ids are never reused (KIP-516); brokers before 2.8 have none.
+other records. Topic ids are never reused (KIP-516), so a topic that has its id after a read had it during the read;
+brokers before 2.8 have none. Whether a log was truncated is another question: :mod:`.truncation`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from airflow_kafka_offsets.errors import TopicChangedError
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.offsets.answers.logs import TopicFacts
 
 
 class Resolved(Protocol):
@@ -24,6 +26,20 @@ class Resolved(Protocol):
 
     @property
     def title(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a cluster said about itself and a window's topics after they were read.
+
+    :param cluster_id: the cluster's id.
+    :param topic_ids: topic ids by name (KIP-516); None from brokers before 2.8, which have none.
+    :param asked_ms: when the cluster was asked, Unix milliseconds.
+    """
+
+    cluster_id: str
+    topic_ids: Mapping[str, str | None]
+    asked_ms: int
 
 
 def is_another(known: str | None, found: str | None) -> bool:

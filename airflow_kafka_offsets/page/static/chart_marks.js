@@ -1,7 +1,6 @@
 // What is drawn on a uPlot chart besides its lines: windows as bands, a moment as a vertical line, and the axes' labels.
 /* global uPlot */
-import { DAY } from "./elements.js";
-import { lookOf } from "./states.js";
+import { DAY, INK, lookOf } from "./elements.js";
 
 const LANE = 16;
 const SEVERITY = ["verified", "published", "proved", "pinned", "loading", "failed"];
@@ -36,7 +35,7 @@ function drawWindow(plot, window, left, wide, y) {
   ctx.globalAlpha = 0.6;
   ctx.fillRect(left, low - tall, wide, tall);
   ctx.globalAlpha = 1;
-  ctx.fillStyle = look.ink;
+  ctx.fillStyle = INK;
   if (wide >= 13 * ratio) ctx.fillText(look.mark, left + wide / 2, bottom - 4 * ratio);
 }
 

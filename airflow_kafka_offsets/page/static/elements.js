@@ -1,5 +1,14 @@
-// The elements from which all parts of the page are made. Text is always set as text, never as HTML.
-import { lookOf, markOf } from "./states.js";
+// What all parts of the page are made of. Text is always set as text, never as HTML.
+
+export async function ask(path) {
+  // A link or an image on another site can't send this header.
+  const answer = await fetch(`api/${path}`, { credentials: "same-origin", headers: { "X-Requested-With": "fetch" } });
+  const said = await answer.json().catch(() => ({}));
+  if (answer.ok) return said;
+  if (answer.status === 401) throw new Error("You aren't logged in, or your session has expired. Log in to Airflow, then reload this page.");
+  if (Array.isArray(said.detail)) throw new Error(said.detail.map((each) => `${each.loc?.at(-1)}: ${each.msg}`).join("; "));
+  throw new Error(typeof said.detail === "string" ? said.detail : `The server answered ${answer.status}.`);
+}
 
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -24,6 +33,7 @@ export function number(value) {
   return (typeof value === "string" ? BigInt(value) : value).toLocaleString("en");
 }
 export const DAY = 86400000;
+export const INK = "#000000"; // of marks
 export const time = (iso) => iso.replace("T", " ").replace(/\.000Z$/, "Z").replace(/(:\d\d):00Z$/, "$1").replace("Z", "");
 export const timeAt = (ms) => time(`${new Date(ms).toISOString().slice(0, 19)}Z`);
 export const perSecond = (offsets, ms) =>
@@ -63,6 +73,25 @@ export function linked(pipeline, words) {
 }
 
 export const windowLink = (pipeline, window) => make("a", { href: hash("p", pipeline, "w", window) }, timeOf(window));
+
+// ---- states: a mark and a colour (of Okabe and Ito's palette). Words beside them say which state it is.
+
+const DONE = { mark: "✓", colour: "#009e73" }, GOING = { mark: "▸", colour: "#56b4e9" }, WAITING = { mark: "○", colour: "#b8c0c8" };
+const WRONG = { mark: "!", colour: "#e07020" }, NOTHING = { mark: "–", colour: "#e4e8ec" };
+const STATES = {
+  verified: DONE, published: DONE, proved: GOING, loading: GOING, pinned: WAITING, failed: WRONG, hole: WRONG, lost: WRONG, late: WRONG, absent: NOTHING,
+};
+const LOOKS = [[DONE, "published"], [GOING, "being loaded"], [WAITING, "not begun"], [WRONG, "failed"]];
+export const lookOf = (state) => STATES[state] ?? WAITING;
+
+function markOf(look) {
+  const mark = make("span", { className: "badge", textContent: look.mark, "aria-hidden": "true" });
+  Object.assign(mark.style, { background: look.colour, color: INK });
+  return mark;
+}
+
+// What the colours of the chart's bands mean.
+export const legend = () => make("p", { className: "legend" }, ...LOOKS.map(([look, words]) => make("span", {}, markOf(look), words)));
 
 // A state: its mark, and words.
 export const badge = (state, ...words) => make("span", { className: "state" }, markOf(lookOf(state)), make("span", {}, ...words));

@@ -1,6 +1,5 @@
 // Where a record is, by its partition and offset. The query is in the hash.
-import { ask } from "./asking.js";
-import { badge, facts, failureWords, hash, make, number, runLink, timeOf, windowLink } from "./elements.js";
+import { ask, badge, facts, failureWords, hash, make, number, runLink, timeOf, windowLink } from "./elements.js";
 
 // An offset can be pasted as this page shows it.
 const pasted = (name, text) => (name === "offset" ? text.replace(/[\s,]/g, "") : text);

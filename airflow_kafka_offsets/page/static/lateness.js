@@ -27,11 +27,11 @@ export function lateness(row, schedules, now) {
 export const latenessOf = (entry, next, now) =>
   (entry.published_ms === null && !entry.audits && !entry.backfill && next ? dueAt(Date.parse(entry.end), next, now) : null);
 
-// The time after the last window, if windows are due there by now.
+// The time after the last window, if windows are due there by now. However late it is, a single increment has all of it.
 export function missingAfter(last, row, schedules, now) {
   const next = row.next, plan = planned(row, schedules), start = Date.parse(last.end), count = next ? Math.floor((now - start) / next.length_ms) : 0;
   if (count < 1 || (plan && plan[0] <= start && now < plan[1])) return null;
-  return { start, end: start + count * next.length_ms, count, ...dueAt(start + next.length_ms, next, now) };
+  return { start, end: start + count * next.length_ms, count: next.increments ? 1 : count, ...dueAt(start + next.length_ms, next, now) };
 }
 
 const pausedDags = (row, schedules) => row.dag_ids.filter((dagId) => schedules?.[dagId]?.paused);

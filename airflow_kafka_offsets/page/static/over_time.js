@@ -1,10 +1,8 @@
 // One topic over time: the chart, how fast the topic grows, what isn't loaded, and how long Kafka keeps it.
-import { ask } from "./asking.js";
-import { duration, facts, hash, make, note, number, perSecond, plural, timeAt } from "./elements.js";
+import { ask, duration, facts, hash, legend, make, note, number, perSecond, plural, timeAt } from "./elements.js";
 import { retentionOf } from "./lateness.js";
 import { seenInTime } from "./moments.js";
 import { offsetsChart } from "./offsets_chart.js";
-import { legend } from "./states.js";
 
 const MOST = ["100", "400"];
 

@@ -1,7 +1,6 @@
 // One pipeline: what is wrong, the list of its windows, and beside it what was opened.
-import { ask } from "./asking.js";
 import { completeCell, dueText, lateness, lateWords, retentionCell, retentionWords } from "./lateness.js";
-import { alertNote, bad, badge, dagLink, duration, facts, hash, linked, make, note, plural, showAge, windowLink } from "./elements.js";
+import { alertNote, ask, bad, badge, dagLink, duration, facts, hash, linked, make, note, plural, showAge, windowLink } from "./elements.js";
 import { findForm, foundRecord } from "./find.js";
 import { timePanel } from "./over_time.js";
 import { windowPanel } from "./window.js";

@@ -1,7 +1,6 @@
 // All pipelines, those with problems first.
-import { ask } from "./asking.js";
 import { completeCell, lateCell, lateness, retentionCell, retentionLeft } from "./lateness.js";
-import { bad, badge, hash, make, note, number, plural, showAge, svg, table } from "./elements.js";
+import { ask, bad, badge, hash, make, note, number, plural, showAge, svg, table } from "./elements.js";
 
 function sparkLine(values) {
   const width = 150, height = 26, most = Math.max(1, ...values), step = Math.min(8, width / values.length);
@@ -14,16 +13,19 @@ function sparkLine(values) {
 
 const isWrong = (row) => Boolean(row.error || row.lost_offsets || row.gone_offsets || row.holes.length || row.audits.length || row.states.failed);
 
-function loads({ states }) {
-  const { failed = 0, pinned = 0, loading = 0, proved = 0 } = states, parts = [];
+// A window that something else loads is audited, and nobody will begin to load it.
+function loads({ states, audited }) {
+  const { failed = 0, pinned = 0, loading = 0, proved = 0 } = states, waiting = pinned - audited, parts = [];
   if (failed) parts.push(badge("failed", bad(`${number(failed)} failed`)));
   if (loading + proved) parts.push(badge("loading", `${number(loading + proved)} being loaded`));
-  if (pinned) parts.push(badge("pinned", `${number(pinned)} not begun`));
+  if (waiting) parts.push(badge("pinned", `${number(waiting)} not begun`));
+  if (audited) parts.push(badge("pinned", `${number(audited)} only audited`));
   return parts.length ? parts.map((each) => make("div", {}, each)) : badge("published", "all published");
 }
 
 function missing(row) {
-  const told = [];
+  const told = [], gone = row.failures.filter((each) => each.error === "DataLossError").length;
+  if (gone) told.push(`records of ${plural(gone, "failed window")} deleted`);
   if (row.lost_offsets) told.push(`${plural(row.lost_offsets, "offset")} lost`);
   if (row.gone_offsets) told.push(`${plural(row.gone_offsets, "unloaded offset")} deleted`);
   if (row.holes.length) told.push(plural(row.holes.length, "hole"));

@@ -1,6 +1,5 @@
 // What sensors are waiting for, and how far they have come.
-import { ask } from "./asking.js";
-import { alertNote, bad, duration, make, note, plural, runLink, showAge, table, timeAt } from "./elements.js";
+import { alertNote, ask, bad, duration, make, note, plural, runLink, showAge, table, timeAt } from "./elements.js";
 
 const namesText = (names, none) => (names === null ? "unknown" : names.join(", ") || none);
 const quiet = (...words) => make("div", { className: "note" }, ...words);

@@ -1,6 +1,5 @@
 // One window: its proof, what audits found, who tried to load it and why that failed, and its ranges.
-import { ask } from "./asking.js";
-import { bad, badge, duration, facts, failureWords, hash, lostCell, make, note, number, plural, runLink, table, time, timeAt, timeOf } from "./elements.js";
+import { ask, bad, badge, duration, facts, failureWords, hash, lostCell, make, note, number, plural, runLink, table, time, timeAt, timeOf } from "./elements.js";
 
 const MOST_RANGES = 200;
 
@@ -38,6 +37,12 @@ function attemptPart(attempt, answer, counted) {
       ["Spark application", attempt.runs.map((run) => run.application_id).filter(Boolean).join(", ")]]));
 }
 
+// A load that was refused before an attempt began.
+function refusalPart(refusal) {
+  return make("section", { className: "attempt" }, make("h3", {}, "No attempt ", badge("failed", "refused")), failurePart(refusal.failure),
+    facts([["Wanted by", loadedBy(refusal)], ["Refused", timeAt(refusal.refused_ms)]]));
+}
+
 function attemptParts(answer) {
   let counted = 0;
   const parts = answer.attempts.map((attempt) => {
@@ -45,6 +50,7 @@ function attemptParts(answer) {
     counted += attempt.runs.filter((run) => run.written !== null && run.written !== undefined).length;
     return part;
   });
+  if (answer.refusal) parts.push(refusalPart(answer.refusal));
   return parts.length ? parts.toReversed() : [note(answer.audits.length ? "Nothing of this package has loaded it." : "Nobody has tried to load it yet.")];
 }
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, Observation, functions as F
 
 from airflow_kafka_offsets.offsets.audits.cells import CellKey, Sums
-from airflow_kafka_offsets.offsets.audits.findings import AMOUNT, RULE, Finding, Known, Problem
+from airflow_kafka_offsets.offsets.audits.report import AMOUNT, RULE, Finding, Known, Problem
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.spark.audits.table_rows import SALTED
-from airflow_kafka_offsets.spark.window.tally import literal_rows, observed_sums
+from airflow_kafka_offsets.spark.window.counts import literal_rows, observed_sums
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,19 +5,20 @@ records.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, functions as F
 
-from airflow_kafka_offsets.errors import DataLossError, SparkFailedError
+from airflow_kafka_offsets.errors import DataLossError, KafkaOffsetsError, SparkFailedError, UnprovenError
 from airflow_kafka_offsets.offsets.audits.cells import CellKey, Sums, read_together, sums_of, total
-from airflow_kafka_offsets.offsets.audits.findings import Finding, Known, Problem
-from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged
-from airflow_kafka_offsets.offsets.proof.left import span_of
+from airflow_kafka_offsets.offsets.audits.report import Finding, Known, Problem, WrittenMissing
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, merged, span_of
+from airflow_kafka_offsets.offsets.proof.checksum import Checksum
 from airflow_kafka_offsets.spark.audits.comparison import (
     MOST_RANGES,
     Differences,
@@ -29,46 +30,39 @@ from airflow_kafka_offsets.spark.audits.comparison import (
     of_kafka,
     of_table,
 )
-from airflow_kafka_offsets.spark.audits.log_facts import log_facts
-from airflow_kafka_offsets.spark.audits.missing_records import write_missing
 from airflow_kafka_offsets.spark.audits.table_rows import in_windows, near, sums_by_cell
-from airflow_kafka_offsets.spark.session.connect import require_driver
+from airflow_kafka_offsets.spark.kafka.clients import log_facts
+from airflow_kafka_offsets.spark.session.files import files_of, hadoop_uri
+from airflow_kafka_offsets.spark.session.session import require_driver
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 
 if TYPE_CHECKING:
-    from airflow_kafka_offsets.offsets.audits.report import WrittenMissing
-    from airflow_kafka_offsets.offsets.windows.kafka_source import Source
-    from airflow_kafka_offsets.spark.audits.table_sums import AuditRequest, TableSums
+    from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+    from airflow_kafka_offsets.offsets.windows.topic_identity import Source
+    from airflow_kafka_offsets.spark.audits.table_rows import AuditRequest, TableSums
     from airflow_kafka_offsets.spark.session.conf import RunConf
 
+
+log = logging.getLogger(__name__)
+
 KAFKA = "Comparing a table with Kafka's log"
-
-
-@dataclass(slots=True)
-class Found:
-    """What a comparison has found. All but the sums are by the window's place.
-
-    :param findings: the first ranges of each problem in each partition.
-    :param counts: amounts of all, by problem.
-    :param looked_at: offsets that were read from Kafka.
-    :param of_log: the sums of the log's records in the cells that were looked at, without those that it no longer has
-        all of.
-    :param source: what Kafka said about itself after the read; None when nothing was read.
-    """
-
-    findings: dict[int, list[Finding]] = field(default_factory=dict)
-    counts: dict[int, dict[str, int]] = field(default_factory=dict)
-    looked_at: Counter[int] = field(default_factory=Counter)
-    written: dict[int, WrittenMissing] = field(default_factory=dict)
-    of_log: dict[CellKey, Sums] = field(default_factory=dict)
-    source: Source | None = None
+_PLACES = "topic string, partition int, offset bigint"
+_KEY = ["topic", "partition", "offset"]
+_MASK = (1 << 64) - 1
 
 
 class LogAudit:
-    """The comparison of some windows of one log.
+    """The comparison of some windows of one log. All that it finds but the sums is by the window's place.
 
     :param places: the windows' places, in order of time.
     :param commits: how far the writer's group has come, by partition.
+    :ivar findings: the first ranges of each problem in each partition.
+    :ivar counts: amounts of all, by problem.
+    :ivar looked_at: offsets that were read from Kafka.
+    :ivar counted: offsets at which the table was compared with a count of records.
+    :ivar of_log: the sums of the log's records in the cells that were looked at, without those that it no longer has
+        all of.
+    :ivar source: what Kafka said about itself after the read; None when nothing was read.
     """
 
     def __init__(
@@ -91,7 +85,16 @@ class LogAudit:
         self._known: dict[Place, Known] = {}
         self.suspect: set[CellKey] = set()
         """The cells that the table's own sums don't show to be complete, as far as is known."""
-        self.found = Found()
+        self.findings: dict[int, list[Finding]] = {}
+        self.counts: dict[int, dict[str, int]] = {}
+        self.looked_at = Counter[int]()
+        self.counted = Counter[int]()
+        self.written: dict[int, WrittenMissing] = {}
+        self.of_log: dict[CellKey, Sums] = {}
+        self.source: Source | None = None
+        self._outdated: set[str] = set()
+        """Topics whose records were counted, and that have become compacted since: what compaction takes isn't
+        missing."""
 
     def compare(self, suspect: Iterable[CellKey]) -> None:
         """Find out where table and log differ.
@@ -101,13 +104,14 @@ class LogAudit:
         :raises SparkFailedError: when Kafka has deleted records meanwhile, or the table has changed.
         :raises UncheckedSourceError: when Kafka can't be asked.
         """
-        found, own = self.found, self._table.own
+        own = self._table.own
         try:
             while more := set(suspect) - self.suspect:
                 self.suspect |= more
                 self._look(sorted(more))
                 suspect = self._with_gaps(more)
-            self._name([key for key in sorted(self.suspect) if found.of_log.get(key) != own.get(key, Sums())])
+            self._look_again()
+            self._name([key for key in sorted(self.suspect) if self.of_log.get(key) != own.get(key, Sums())])
         except DataLossError as error:
             raise SparkFailedError(
                 f"Kafka has deleted records of the windows while they were compared with {self._request.table.name}: "
@@ -116,19 +120,20 @@ class LogAudit:
         self._add_gone()
         if self._left:
             asked = (self._table.cells.ranges[key] for key in self._left)
-            found.source = self._reader(asked).source_check().after()
+            self.source = self._reader(asked).source(is_read=True)
 
     def _look(self, suspect: Sequence[CellKey]) -> None:
         """Sum up the log's records in some cells. Where they were counted, Kafka isn't asked."""
-        cells, found, windows = self._table.cells.ranges, self.found, self._table.windows
+        cells = self._table.cells.ranges
         asked = []
         for key in suspect:
-            census = windows[key.window].census
-            if census is None or TopicPartition.of(key) not in census.runs:
+            counted = self._counted(key)
+            if counted is None:
                 asked.append(key)
                 continue
+            self.counted[key.window] += cells[key].span
             self._known[key[:3]] = Known(0, self._commits.get(TopicPartition.of(key)), compacted=False)
-            found.of_log[key] = sums_of(list(census.records_in(cells[key])), self._table.checksums[key.window])
+            self.of_log[key] = sums_of(counted, self._table.checksums[key.window])
         if not asked:
             return
         starts = self._ask([cells[key] for key in asked])
@@ -136,20 +141,48 @@ class LogAudit:
             of, whole = TopicPartition.of(key), cells[key]
             self._known[key[:3]] = Known(starts[of], self._commits.get(of), key.topic in self.compacted)
             self._left[key] = _cut(whole, starts)
-            found.looked_at[key.window] += self._left[key].span
+            self.looked_at[key.window] += self._left[key].span
         there = {key: self._left[key] for key in asked if self._left[key].span}
         if there:
             read = self._reader(there.values())
             with read.reading():
                 sums, _ = sums_by_cell(self._records(read), self._table.cells.size)
             whole_cells = (key for key, cut in there.items() if cut == cells[key])
-            found.of_log |= {key: sums.get(key, Sums()) for key in whole_cells}
+            self.of_log |= {key: sums.get(key, Sums()) for key in whole_cells}
+
+    def _counted(self, key: CellKey) -> list[LogRange] | None:
+        """The records of a cell, as they were counted; None if they weren't, or the count is outdated."""
+        census = self._table.windows[key.window].census
+        counted = None if census is None else census.partitions.get(TopicPartition.of(key))
+        if census is None or counted is None or counted.runs is None or key.topic in self._outdated:
+            return None
+        return list(census.records_in(self._table.cells.ranges[key]))
+
+    def _look_again(self) -> None:
+        """Look at the log itself where the table differs from what was counted, if the topic is compacted by now.
+        Who can't be asked leaves the count as it is: there may be no Kafka any more."""
+        own = self._table.own
+        counted = [key for key in sorted(self.suspect) if self._counted(key) is not None]
+        differing = [key for key in counted if self.of_log[key] != own.get(key, Sums())]
+        if not differing:
+            return
+        try:
+            self._ask([self._table.cells.ranges[key] for key in differing])
+        except KafkaOffsetsError as error:
+            log.info("Whether topics that were counted are compacted by now can't be asked: %s", error)
+            return
+        self._outdated = self.compacted & {key.topic for key in differing}
+        again = [key for key in counted if key.topic in self._outdated]
+        for key in again:
+            self.counted[key.window] -= self._table.cells.ranges[key].span
+            del self.of_log[key]
+        self._look(again)
 
     def _with_gaps(self, looked_at: Collection[CellKey]) -> list[CellKey]:
         """All cells of the topics that have just been found to lack records at some offsets: they are written in
         transactions, though nobody has said so. Then a cell with a row at each offset proves nothing: all its records
         may be aborted ones."""
-        cells, of_log = self._table.cells.ranges, self.found.of_log
+        cells, of_log = self._table.cells.ranges, self.of_log
         gaps = {key.topic for key in looked_at if key in of_log and of_log[key].rows < cells[key].span}
         return [key for key in cells if key.window in self._places and key.topic in gaps]
 
@@ -157,14 +190,14 @@ class LogAudit:
         """The first offset that each log still has, before records are read."""
         require_driver(self._spark, KAFKA)
         read = self._reader(cells)
-        read.source_check().before()
+        read.source(is_read=False)
         facts = log_facts(read.clients(), cells, self._manifest.isolation_level)
         self.compacted.update(facts.compacted)
         return facts.starts
 
     def _name(self, differing: Sequence[CellKey]) -> None:
         """Compare cells offset by offset, and name the offsets that differ."""
-        table, found = self._table, self.found
+        table = self._table
         strays = [key for key in table.others if key.window in self._places]
         if not differing and not strays:
             return
@@ -178,7 +211,7 @@ class LogAudit:
             named.append(differences.offsets)
         partitions = len({key[:3] for key in (*differing, *strays)})
         with read.reading():
-            found.findings, found.counts = findings_of(reduce(DataFrame.unionAll, named), partitions)
+            self.findings, self.counts = findings_of(reduce(DataFrame.unionAll, named), partitions)
         if differences is None:
             return
         if differences.read_sums() != total(map(table.own.get, differing)):
@@ -187,20 +220,15 @@ class LogAudit:
                 "again, once its writer has passed them."
             )
         for place in sorted(self._places):
-            if self._request.missing_to is not None and found.counts.get(place, {}).get(Problem.MISSING):
-                found.written[place] = self._write(
-                    differences, place, [table.cells.ranges[key] for key in differing if key.window == place]
-                )
+            if self._request.missing_to is not None and self.counts.get(place, {}).get(Problem.MISSING):
+                cells = [table.cells.ranges[key] for key in differing if key.window == place]
+                if (written := self._write(differences, place, cells)).rows:
+                    self.written[place] = written
 
     def _differences(self, read: PinnedRead, differing: Collection[CellKey]) -> Differences:
         table, size = self._table, self._table.cells.size
         asked = [key for key in differing if key in self._left]
-        runs = [
-            (key.window, run)
-            for key in differing
-            if key not in self._left and (census := table.windows[key.window].census) is not None
-            for run in census.records_in(table.cells.ranges[key])
-        ]
+        runs = [(key.window, run) for key in differing for run in self._counted(key) or ()]
         rows = near(table.rows.where("`own`"), [table.cells.ranges[key] for key in differing])
         sides = [of_table(in_cells(rows, differing, size))]
         if any(self._left[key].span for key in asked):
@@ -228,8 +256,8 @@ class LogAudit:
         for place, cells in gone.items():
             ranges = merged(cells)
             named = [Finding(Problem.UNKNOWABLE, *each, each.span) for each in ranges[:MOST_RANGES]]
-            self.found.findings.setdefault(place, []).extend(named)
-            self.found.counts.setdefault(place, {})[Problem.UNKNOWABLE] = span_of(ranges)
+            self.findings.setdefault(place, []).extend(named)
+            self.counts.setdefault(place, {})[Problem.UNKNOWABLE] = span_of(ranges)
 
     def _records(self, read: PinnedRead) -> DataFrame:
         """The log's records, in their windows."""
@@ -252,3 +280,36 @@ class LogAudit:
 def _cut(cell: LogRange, starts: Mapping[TopicPartition, int]) -> LogRange:
     """What the log still has of a cell; an empty range if nothing."""
     return cell._replace(start_offset=min(max(cell.start_offset, starts[TopicPartition.of(cell)]), cell.end_offset))
+
+
+def write_missing(missing: DataFrame, records: DataFrame, folder: str, manifest: Manifest) -> WrittenMissing:
+    """Write the missing records as Parquet, with all columns of Spark's Kafka source, to a folder
+    ``window=<window>/missing=<rows>-<checksum>``; and prove that they are just those that are missing. Whoever audits
+    again before they were merged finds them there.
+
+    :param missing: topic, partition and offset of those that are to be written.
+    :param records: the log's records, with these among them.
+    :raises UnprovenError: when the records written are others.
+    :raises ConfigurationError: when the folder can't be written.
+    """
+    spark, wanted = missing.sparkSession, _sums(missing, manifest)
+    name = f"missing={wanted[0]}-{wanted[1] & _MASK:016x}"
+    place = f"{hadoop_uri(folder)}/window={manifest.window}/{name}"
+    files_of(spark).make_folder(place)
+    stored = spark.read.schema(_PLACES).parquet(place)
+    if _sums(stored, manifest) == wanted:
+        return WrittenMissing(place, *wanted)
+    records.join(missing, _KEY, "left_semi").write.mode("overwrite").parquet(place)
+    written = _sums(spark.read.schema(_PLACES).parquet(place), manifest)
+    if wanted != written:
+        raise UnprovenError(
+            f"{written[0]} records were written to {place}, and {wanted[0]} are missing: Kafka or the table has "
+            "changed meanwhile. Don't merge them; delete the folder, and audit again."
+        )
+    return WrittenMissing(place, *written)
+
+
+def _sums(rows: DataFrame, manifest: Manifest) -> tuple[int, int]:
+    """Number and checksum of rows, over all partitions."""
+    (found,) = rows.agg(F.count(F.lit(1)), F.expr(Checksum.of(manifest).sql)).collect()
+    return found[0], found[1] or 0

@@ -1,32 +1,39 @@
-"""The rows of an audited table: topic, partition and offset of those that belong to some windows, and their sums."""
+"""The rows of an audited table: topic, partition and offset of those that belong to some windows, and their sums over
+the windows' cells. That is one pass over three of the table's columns, however many windows are audited.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
+from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
-from airflow_kafka_offsets.offsets.audits.cells import CellKey, Sums, SumsByCell
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.audits.cells import CellKey, Cells, Sums, SumsByCell
+from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum, hash_sql
-from airflow_kafka_offsets.offsets.proof.left import span_of
+from airflow_kafka_offsets.offsets.windows.manifest import left_of
 from airflow_kafka_offsets.spark.session.session import words
-from airflow_kafka_offsets.spark.window.tally import literal_rows
+from airflow_kafka_offsets.spark.window.counts import in_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
+    from airflow_kafka_offsets.offsets.audits.census import Census
+    from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+
+
 _WHOLE = ("float", "double", "decimal")
 """Types that may hold what is no whole number, and so no offset."""
-_RANGES = {"t": "string", "p": "int", "c": "bigint", "start": "bigint", "end": "bigint"}
-_WINDOWS = _RANGES | {"window": "int", "salt": "bigint", "hashed": "string"}
 SALTED = hash_sql("`salt`, `hashed`")
 """What a row adds to its window's checksum."""
 
@@ -67,23 +74,13 @@ def in_windows(rows: DataFrame, windows: Sequence[tuple[Checksum, Collection[Log
 
     :param windows: in order of their places.
     """
-    ranges = [(place, checksum, each) for place, (checksum, own) in enumerate(windows) for each in own]
-    # Ranges are found by stretches as long as an average range, so that each row is compared with few of them.
-    stretch = max(1, span_of(each for *_, each in ranges) // max(1, len(ranges)))
-    places = [
-        (
-            *(each.topic, each.partition, number, each.start_offset, each.end_offset),
-            *(place, checksum.salt, each.topic if checksum.with_topic else None),
-        )
-        for place, checksum, each in ranges
-        for number in range(each.start_offset // stretch, (each.end_offset - 1) // stretch + 1)
+    ranges = [
+        (each, place, checksum.salt, each.topic if checksum.with_topic else None)
+        for place, (checksum, own) in enumerate(windows)
+        for each in own
     ]
-    known = F.broadcast(literal_rows(rows.sparkSession, _WINDOWS, places))
-    inside = F.expr(
-        f"`t` = `topic` AND `p` = `partition` AND `c` = `offset` div {stretch}L AND `offset` >= `start` AND "
-        "`offset` < `end`"
-    )
-    return near(rows, [each for *_, each in ranges]).join(known, inside).drop("t", "p", "c", "start", "end")
+    added = {"window": "int", "salt": "bigint", "hashed": "string"}
+    return in_ranges(near(rows, [each for each, *_ in ranges]), ranges, added).drop("start", "end")
 
 
 def near(rows: DataFrame, ranges: Collection[LogRange]) -> DataFrame:
@@ -139,3 +136,99 @@ def _explained(table: AuditedTable) -> Iterator[None]:
         yield
     except AnalysisException as error:
         raise ConfigurationError(f"{table.name} can't be read as it was described: {words(error)}.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedWindow:
+    """A window that a table is compared with.
+
+    :param census: which offsets of the window have a record; None if that wasn't counted.
+    """
+
+    manifest: Manifest
+    census: Census | None = None
+
+    def may_lack_records(self, whole: LogRange) -> bool:
+        """Whether offsets of a partition are known to have no record, or its topic is compacted.
+
+        :param whole: the partition's range in the window.
+        """
+        if self.manifest.topics[whole.topic].compacted:
+            return True
+        counted = None if self.census is None else self.census.partitions.get(TopicPartition.of(whole))
+        return counted is not None and counted.records < whole.span
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """What is asked about a table.
+
+    :param run: the audit's own name, 8 hex digits.
+    :param writer_group: the consumer group of the table's writer: what is above its commits isn't missing yet. None if
+        it has none: then all that isn't in the table is missing.
+    :param missing_to: folder to write the missing records to; None to write none.
+    """
+
+    run: str
+    table: AuditedTable
+    writer_group: str | None = None
+    missing_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSums:
+    """A table's rows in some windows, and their sums.
+
+    :param windows: in order; a window's place is that in it.
+    :param ranges: each window's ranges that have offsets.
+    :param checksums: each window's.
+    :param rows: topic, partition, offset, ``own``, and the window of each row. Each action reads the table again.
+    :param own: the sums of rows that are from the windows' source.
+    :param others: the sums of rows that are from another, as the table tells.
+    """
+
+    windows: Sequence[AuditedWindow]
+    ranges: Sequence[Sequence[LogRange]]
+    checksums: Sequence[Checksum]
+    cells: Cells
+    rows: DataFrame
+    own: SumsByCell
+    others: SumsByCell
+
+    @classmethod
+    def of(cls, spark: SparkSession, table: AuditedTable, windows: Sequence[AuditedWindow]) -> Self:
+        """Read a table.
+
+        :raises ConfigurationError: when it can't be read as it was described.
+        """
+        ranges = [left_of(each.manifest) for each in windows]
+        checksums = [Checksum.of(each.manifest) for each in windows]
+        cells = Cells.of(ranges)
+        topics = {topic for each in windows for topic in each.manifest.topics}
+        placed = placed_rows(spark, table, topics)
+        rows = in_windows(placed, list(zip(checksums, ranges, strict=True)))
+        own, others = sums_by_cell(rows, cells.size) if cells.ranges else ({}, {})
+        if cells.ranges and not own and not others:
+            require_places(placed, table)
+        return cls(windows, ranges, checksums, cells, rows, own, others)
+
+    def not_shown_complete(self, *, allow_gaps: bool) -> Iterator[CellKey]:
+        """The cells that the table's own sums don't show to be complete. If offsets may be without a record, that is
+        every cell: one with all offsets would have rows too many.
+
+        :param allow_gaps: all topics may have such offsets, not only those of which a window tells it.
+        """
+        unlike = set(self.cells.unlike_every_offset(self.own, self.checksums))
+        for place, window in enumerate(self.windows):
+            for whole in self.ranges[place]:
+                every = allow_gaps or window.may_lack_records(whole)
+                yield from (key for key in self.cells.of_partition(place, whole) if every or key in unlike)
+
+    def logs(self) -> list[list[int]]:
+        """The places of windows that are of the same logs: a topic that has begun anew has several."""
+        found: dict[object, list[int]] = {}
+        for place, window in enumerate(self.windows):
+            manifest = window.manifest
+            ids = tuple(sorted((topic, facts.topic_id or "") for topic, facts in manifest.topics.items()))
+            found.setdefault((manifest.cluster_id, manifest.isolation_level, ids), []).append(place)
+        return list(found.values())

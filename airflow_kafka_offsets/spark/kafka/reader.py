@@ -1,34 +1,32 @@
-"""Spark's Kafka reader, as used for a window: its options, its source interface, and what it caches afterwards."""
+"""Spark's Kafka reader, as used for a window: its options, its source interface, and the record that it can't read."""
 
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import release_of
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.answers.records import ReadPosition
+from airflow_kafka_offsets.offsets.partitions import LogRange, span_of
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.session.conf import GIVEN_BACK, KAFKA
-from airflow_kafka_offsets.spark.session.connect import is_connect
-from airflow_kafka_offsets.spark.session.session import held, java_classes, words
-
-log = logging.getLogger(__name__)
+from airflow_kafka_offsets.spark.session.conf import KAFKA
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, held, java_classes, words
 
 FAST = {
     # Spark asks the leader for the log's start and end after every poll: two round trips for each 500 records by
     # default.
     "kafka.max.poll.records": "20000",
     # A task reads one partition, so a fetch brings at most this much of it: 1 MiB by default. More costs memory, which
-    # executors should release soon: see tell_to_give_back.
+    # executors should release soon: Spark pools consumers, and without any bound each task's last fetch, for five
+    # minutes, by a group id that each read has for itself. The submission's confs shorten that.
     "kafka.max.partition.fetch.bytes": str(4 * 1024 * 1024),
     # When a range reaches the log's end, the consumer asks for more than there is, and Spark's next request on that
     # connection waits until the broker gives up: half a second a task by default. From Kafka 3.8 on, remote storage has
@@ -60,8 +58,6 @@ HEADERS = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 """The columns of Spark's Kafka source, as a Spark schema; and the one that it adds for ``includeHeaders``."""
 OLDER_SOURCES = "spark.sql.sources.useV1SourceList"
 """Spark's conf with the comma-separated sources that it reads by the older interface."""
-_told: set[str] = set()
-"""Ids of the applications whose user has been warned."""
 
 
 def reader_options(manifest: Manifest, kafka: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
@@ -92,66 +88,82 @@ def exactly(ranges: Sequence[LogRange]) -> dict[str, str]:
 
 
 @contextmanager
-def connector_required(spark: SparkSession) -> Iterator[None]:
-    """Name the missing package when Spark says that it has no such source: whoever submits by hand may omit
-    ``--packages``, or name the package of another Spark. A Spark Connect client gets the error only when the rows are
-    written.
-
-    :raises ConfigurationError: naming the package.
-    """
-    try:
-        yield
-    except Py4JJavaError as error:
-        if _LINKED_WRONG.isdisjoint(java_classes(error)):
-            raise
-        raise ConfigurationError(
-            f"Spark's Kafka connector is that of another Spark or Scala ({words(error)}). Use the connector of this "
-            f"Spark, {release_of(spark).connector}, and no other."
-        ) from error
-    except AnalysisException as error:
-        if _NO_SOURCE not in str(error):
-            raise
-        raise ConfigurationError(
-            f"Spark's Kafka connector is missing: give KafkaSparkSubmitOperator connector='auto', or add "
-            f"{release_of(spark).connector} to packages= (--packages of spark-submit)."
-        ) from error
-
-
-@contextmanager
-def newer_source(spark: SparkSession) -> Iterator[None]:
+def kafka_source(spark: SparkSession) -> Iterator[None]:
     """Inside the block, read Kafka by Spark's newer source interface (version 2), unless the session says otherwise.
     The older interface, which is the default, makes an object of every record and takes it apart again.
 
     Spark chooses the interface each time it resolves a plan: when a frame is made, and again when it is written. So the
     conf is set around both, and no longer, because the session's other reads of Kafka are the user's. Threads of one
     session may overlap. A Spark Connect server resolves a plan, with this conf, each time it runs.
+
+    :raises ConfigurationError: Spark has no such source, or that of another Spark: whoever submits by hand may omit
+        ``--packages``. A Spark Connect client gets the error only when the rows are written.
     """
 
     def without_kafka(given: str | None) -> str | None:
         older = (spark.conf.get(OLDER_SOURCES) or "").split(",")
         return ",".join(source for source in older if source != "kafka") if given is None else None
 
-    with held(spark, OLDER_SOURCES, without_kafka):
-        yield
+    try:
+        with held(spark, OLDER_SOURCES, without_kafka):
+            yield
+    except Py4JJavaError as error:
+        if _LINKED_WRONG.isdisjoint(java_classes(error)):
+            raise
+        raise ConfigurationError(
+            f"Spark's Kafka connector is that of another Spark or Scala ({words(error)}). Use the connector of this "
+            f"Spark, {release_of(spark).package('kafka')}, and no other."
+        ) from error
+    except AnalysisException as error:
+        if _NO_SOURCE not in str(error):
+            raise
+        raise ConfigurationError(
+            f"Spark's Kafka connector is missing: give KafkaSparkSubmitOperator connector='auto', or add "
+            f"{release_of(spark).package('kafka')} to packages= (--packages of spark-submit)."
+        ) from error
 
 
-def tell_to_give_back(spark: SparkSession) -> None:
-    """Tell the user once which confs to start the session with, so that executors release memory as soon as it is idle.
-    An executor reads them when it first reads Kafka; a Spark Connect server has its own, which no client sees.
+def is_overflow(error: Exception) -> bool:
+    """Whether Spark failed on a record's timestamp that, in microseconds, doesn't fit the 64 bits that it has for one;
+    rather than on a number in the user's own query. By default, brokers accept any that lies in the past."""
+    text = str(error)
+    return "long overflow" in text and "KafkaRecordToRowConverter" in text
 
-    Spark's Kafka source pools its consumers (64 per executor) and, without any bound, the records of each task's last
-    poll, for five minutes. Both pools are keyed by group id, and each read has its own group id. So only another part
-    of the same partition can use an entry again, and only moments later. With the fast settings an entry is about 8 MiB
-    per task: two hundred tasks within five minutes fill Spark's default heap of 1 GiB.
+
+def first_unreadable(
+    read: Callable[[Sequence[LogRange]], DataFrame], ranges: Sequence[LogRange]
+) -> ReadPosition | None:
+    """The first record with such a timestamp in ranges that Spark has failed to read; None if Spark reads them now.
+    Spark doesn't say which it was: it reads half of what has failed, and half of that, down to one offset. All these
+    reads together take as long as one more read of the window.
+
+    :param read: reads ranges with Spark's Kafka source.
     """
-    if is_connect(spark) or spark.sparkContext.applicationId in _told:
-        return
-    confs = spark.sparkContext.getConf()
-    missing = {name: value for name, value in GIVEN_BACK.items() if not confs.contains(name)}
-    if missing:
-        _told.add(spark.sparkContext.applicationId)
-        log.warning(
-            "Spark's executors keep the last fetch of each task, some 8 MiB, for five minutes: many tasks or windows "
-            "in one session can fill their memory. Start the session with %s.",
-            " ".join(f"--conf {name}={value}" for name, value in missing.items()),
-        )
+    while span_of(ranges) > 1:
+        first, rest = _halves(ranges)
+        ranges = first if _fails(read(first)) else rest
+    (last,) = ranges
+    return ReadPosition(last.topic, last.partition, last.start_offset) if _fails(read(ranges)) else None
+
+
+def _halves(ranges: Sequence[LogRange]) -> tuple[list[LogRange], list[LogRange]]:
+    """Two parts of ranges with two offsets or more, each with half of the offsets."""
+    left = span_of(ranges) // 2
+    parts: tuple[list[LogRange], list[LogRange]] = [], []
+    for each in ranges:
+        cut = each.start_offset + min(left, each.span)
+        left -= cut - each.start_offset
+        halves = each._replace(end_offset=cut), each._replace(start_offset=cut)
+        for part, half in zip(parts, halves, strict=True):
+            part.extend([half] if half.span else [])
+    return parts
+
+
+def _fails(rows: DataFrame) -> bool:
+    try:
+        rows.write.format("noop").mode("overwrite").save()
+    except JAVA_ERRORS as error:
+        if not is_overflow(error):
+            raise
+        return True
+    return False

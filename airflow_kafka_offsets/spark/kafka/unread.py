@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes
 from airflow_kafka_offsets.errors import DataLossError, UncheckedSourceError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
-from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
+from airflow_kafka_offsets.spark.kafka.clients import KafkaClients
 from airflow_kafka_offsets.spark.session.session import java_classes
 
 _OPTIONS = {

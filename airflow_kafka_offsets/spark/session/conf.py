@@ -58,7 +58,7 @@ GIVEN_BACK = {
     }.items()
 }
 """Spark's own confs that make executors release the records that a task fetched, and its consumer, moments after the
-task ends. Spark's default is five minutes; see :mod:`airflow_kafka_offsets.spark.kafka.reader`."""
+task ends. Spark's default is five minutes."""
 
 _OF_REGISTRY = REGISTRY.removeprefix(PREFIX)
 _BOOLEANS = {"true": True, "false": False}

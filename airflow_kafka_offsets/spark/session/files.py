@@ -1,4 +1,4 @@
-"""Files as a driver reaches them: by Hadoop's ``FileSystem``.
+"""Files as a driver reaches them: by Hadoop's ``FileSystem``; or, for a client of Spark Connect, by Spark jobs.
 
 Small files are read and written, and folders are listed, on any store that Spark can write to. No file is created
 exclusively or renamed: only Airflow's side creates files that two writers could race for.
@@ -12,15 +12,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # comes with pyspark
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
 
+from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError, StoreFailedError
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, is_connect, java_classes, words
 
 _NO_CLIENT = re.compile(r'ClassNotFoundException: Class \S+FileSystem not found|No FileSystem for scheme "')
 """How Hadoop says that it has no class for a store; for some stores it knows the class's name."""
 _PACKAGES = dict.fromkeys(("s3", "s3a"), "hadoop-aws") | dict.fromkeys(("abfs", "abfss"), "hadoop-azure")
 _NO_CREDENTIALS = "NoAuthWithAWSException"
+_STORE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
+"""Scheme and authority before a path, which Hadoop may spell differently."""
 
 
 def hadoop_uri(uri: str) -> str:
@@ -98,6 +102,49 @@ class HadoopFiles:
 
     def _hadoop(self) -> str:
         return str(self._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+
+
+class ConnectFiles:
+    """Files on any store that the server reaches; it reads and lists them with Spark jobs. Nothing is written."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def read(self, uri: str) -> bytes | None:
+        """A file's content; None when there is no such file."""
+        found = list(self._found(uri, "content"))
+        return bytes(found[0]["content"]) if found else None
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder, in order: its files, and its folders that have files; empty when there is none."""
+        inside = f"{_path(hadoop_uri(folder))}/"
+        paths = (_path(row["path"]) for row in self._found(f"{folder}/*", "path"))
+        return sorted({path.partition(inside)[2].partition("/")[0] for path in paths})
+
+    def write(self, uri: str, content: bytes) -> None:
+        """Write nothing."""
+
+    def make_folder(self, uri: str) -> None:
+        """Make nothing: the server does, when it writes there."""
+
+    def _found(self, pattern: str, column: str) -> Iterator[Row]:
+        try:
+            yield from self._spark.read.format("binaryFile").load(hadoop_uri(pattern)).select(column).collect()
+        except PySparkException as error:
+            if condition_of(error) != "PATH_NOT_FOUND":
+                raise store_error("Reading", pattern, error, None) from error
+
+
+SessionFiles = HadoopFiles | ConnectFiles
+
+
+def files_of(spark: SparkSession) -> SessionFiles:
+    """Files as this session reaches them."""
+    return ConnectFiles(spark) if is_connect(spark) else HadoopFiles(spark)
+
+
+def _path(uri: str) -> str:
+    return _STORE.sub("", uri, count=1)
 
 
 def store_error(doing: str, uri: str, error: Exception, hadoop: str | None) -> ConfigurationError | StoreFailedError:

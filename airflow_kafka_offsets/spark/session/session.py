@@ -1,4 +1,9 @@
-"""A Spark session: what Java throws in it, confs that are set temporarily, and several things done at once."""
+"""A Spark session: what Java throws in it, confs that are set temporarily, and several things done at once.
+
+It may be a client of Spark Connect, which has no driver at hand: no JVM, no Hadoop, no Kafka clients. A client reads a
+window exactly, writes it, and proves what it wrote, because that needs nothing but Spark. It writes no file into the
+ledger, and can't ask Kafka: Airflow's side does both with the result that it returns. The rest is refused.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.compat.spark_versions import alongside, confs_of
+from airflow_kafka_offsets.errors import ConfigurationError
+from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication
 
 R = TypeVar("R")
 
@@ -23,6 +30,14 @@ JAVA_ERRORS = (Py4JJavaError, PySparkException)
 """Java's errors as they reach Python: unchanged, or as PySpark's own error if it knows the class."""
 _SIDE_BY_SIDE = 4
 """Most of the time of a short job isn't Spark's tasks."""
+DERIVED_ROWS = "Deriving rows, which are made of records that Spark keeps on its executors' disks,"
+GAPS = "A window whose offsets may have no record (allow_gaps, or a compacted topic)"
+"""What is refused, each as the beginning of :func:`require_driver`'s sentence."""
+
+_REDACTED = "spark.sql.redaction.string.regex"
+"""Spark's conf with the pattern of what it leaves out of the plans that it shows; it has none by default."""
+_OPTIONS_IN_PLANS = r'key: "kafka\.[^"]*"\s*value: "(?:[^"\\]|\\.)*"'
+"""A Kafka option as a server writes a plan."""
 
 
 def words(error: Exception) -> str:
@@ -103,3 +118,54 @@ def side_by_side(spark: SparkSession, works: Mapping[str, Callable[[], R]]) -> d
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is a client of Spark Connect."""
+    return not isinstance(spark, SparkSession)
+
+
+def require_driver(spark: SparkSession, what: str) -> None:
+    """Refuse what a client can't do.
+
+    :param what: what was to be done, as the beginning of a sentence.
+    :raises ConfigurationError: naming it, and what to use.
+    """
+    if is_connect(spark):
+        raise ConfigurationError(
+            f"{what} needs a session with a driver of its own, and this is a client of Spark Connect. Submit the job "
+            "with KafkaSparkSubmitOperator, or use a session as spark-submit and @task.pyspark make it."
+        )
+
+
+def jvm_of(spark: SparkSession) -> Any:
+    """The driver's JVM, to call Java; None for a client."""
+    return None if is_connect(spark) else spark._jvm
+
+
+def cores(spark: SparkSession) -> int | None:
+    """How many tasks run at the same time; executors that haven't started yet don't count. For a client, the conf
+    ``spark.default.parallelism`` gives the number, or None without it."""
+    if not is_connect(spark):
+        return spark.sparkContext.defaultParallelism
+    told = spark.conf.get("spark.default.parallelism", None)
+    return int(told) if told else None
+
+
+def application_of(spark: SparkSession) -> SparkApplication | None:
+    """The Spark application that this driver is; None for a client, which is none."""
+    if is_connect(spark):
+        return None
+    return SparkApplication(str(spark.sparkContext.applicationId), spark.sparkContext.uiWebUrl)
+
+
+def hide_options(spark: SparkSession) -> None:
+    """For a client, have the server leave the options for Kafka out of the plans that it posts to its UI and its event
+    log: the password may be one of them. A pattern of the session's own still applies, too."""
+    if not is_connect(spark):
+        return
+    given = spark.conf.get(_REDACTED, None)
+    if not given:
+        spark.conf.set(_REDACTED, _OPTIONS_IN_PLANS)
+    elif _OPTIONS_IN_PLANS not in given:
+        spark.conf.set(_REDACTED, f"(?:{given})|{_OPTIONS_IN_PLANS}")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from airflow_kafka_offsets.spark.session.connect import cores, files_of
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, held
+from airflow_kafka_offsets.spark.session.files import files_of
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, cores, held
 from airflow_kafka_offsets.spark.sinks.columns import Widens, is_wider
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import sql_name
@@ -56,6 +56,7 @@ class DeltaSink(TableSink):
         "io.delta.exceptions.MetadataChanged",
         "io.delta.exceptions.ProtocolChanged",
     )
+    refusals = (*TableSink.refusals, "DELTA_CANNOT_CREATE_LOG_PATH")
     forbidden = {
         "delta.appendOnly": "Delta lets no row of it be replaced, as a load replaces what an earlier attempt wrote",
         "delta.setTransactionRetentionDuration": (

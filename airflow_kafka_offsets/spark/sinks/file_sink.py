@@ -13,11 +13,9 @@ from pyspark.errors import AnalysisException
 
 from airflow_kafka_offsets.compat.spark_versions import condition_of
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.session.connect import files_of
-from airflow_kafka_offsets.spark.session.files import hadoop_uri
+from airflow_kafka_offsets.spark.session.files import files_of, hadoop_uri
 from airflow_kafka_offsets.spark.session.session import held, words
-from airflow_kafka_offsets.spark.sinks.places import places_of
-from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, AUDITED_DDL, WINDOW_COLUMN, Attempt, Sink
+from airflow_kafka_offsets.spark.sinks.sink import ATTEMPT_COLUMN, AUDITED_DDL, WINDOW_COLUMN, Attempt, Sink, places_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

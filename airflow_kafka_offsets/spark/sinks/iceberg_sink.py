@@ -21,8 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, IntegerType, ShortType
 
 from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
-from airflow_kafka_offsets.spark.session.connect import jvm_of
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, jvm_of, words
 from airflow_kafka_offsets.spark.sinks.columns import Widens, is_wider
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt
 from airflow_kafka_offsets.spark.sinks.table_owner import PROPERTY

@@ -1,9 +1,15 @@
 """The sink: where a window's rows go. It replaces the rows under a key in one step that happens or doesn't, and tells
 what it holds under a key and whose that is. Everything else is done for it: counting, the verdict, and the publication.
+
+A sink's folder or table may have ``{pipeline}`` and ``{topic}`` in its name. With ``{topic}``, the rows of each topic
+go to a place of their own. In a path, a topic keeps its name: letters, digits, ``.``, ``_`` and ``-`` are all that
+Kafka allows, and all stores do. In a table's name it becomes lower-case, with ``_`` for ``.`` and ``-``: that is what
+every catalog takes, as some know no upper case.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -15,6 +21,7 @@ from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
 WINDOW_COLUMN, ATTEMPT_COLUMN = "window", "attempt"
 """Columns that we add: the window that a row belongs to, and the driver that wrote it."""
 OWN_COLUMNS = frozenset({WINDOW_COLUMN, ATTEMPT_COLUMN})
@@ -22,6 +29,11 @@ AUDITED = {"topic": "string", "partition": "int", "offset": "bigint"}
 """The columns that identify a row, and their types: the output must keep them."""
 AUDITED_DDL = ", ".join(f"`{name}` {kind}" for name, kind in AUDITED.items())
 """The same as a Spark schema."""
+_PLACEHOLDER = re.compile(r"\{(topic|pipeline)\}")
+_ALMOST = re.compile(r"\{\s*(?:topic|pipeline)(?:s|_?name)?\s*\}", re.IGNORECASE)
+"""What stands for itself, as other braces do, but was hardly meant to."""
+_NUMBER_FIRST = re.compile(r"(?<![^.])\d\w*(?![^.])")
+"""A part of a table's name that SQL may take for a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +182,46 @@ def rows_of(sink: Sink, spark: SparkSession, attempt: Attempt, place: str | None
             "time, or a later one before. Nothing is published. Run the task again."
         )
     return rows
+
+
+def is_by_topic(place: str) -> bool:
+    """Whether a place is one for each topic.
+
+    :raises ConfigurationError: a placeholder is misspelled.
+    """
+    found = next((each[0] for each in _ALMOST.finditer(place) if not _PLACEHOLDER.fullmatch(each[0])), None)
+    if found is not None:
+        raise ConfigurationError(
+            f"The output {place} has {found} in its name, which stands for nothing. What stands for a name is "
+            "{topic} or {pipeline}, spelled exactly so."
+        )
+    return "{topic}" in place
+
+
+def places_of(place: str, pipeline: str, topics: Iterable[str], *, is_path: bool) -> dict[str, str]:
+    """The places that an output with a name like this has: by topic if it has ``{topic}``, or else one, under an empty
+    name.
+
+    :param is_path: whether it is a path, or a table's name.
+    :raises ConfigurationError: two topics would have one place; or as :func:`is_by_topic`.
+    """
+    if not is_by_topic(place):
+        return {"": _filled(place, {"pipeline": pipeline}, is_path=is_path)}
+    places = {topic: _filled(place, {"pipeline": pipeline, "topic": topic}, is_path=is_path) for topic in topics}
+    first: dict[str, str] = {}
+    for topic, found in places.items():
+        other = first.setdefault(found, topic)
+        if other != topic:
+            raise ConfigurationError(
+                f"The topics {other} and {topic} would both go to the table {found}: in a table's name, a topic is "
+                "lower-case, and has _ for . and -. Nothing was read. Write them to a path with {topic} in it, or "
+                "load them in pipelines of their own."
+            )
+    return places
+
+
+def _filled(place: str, names: dict[str, str], *, is_path: bool) -> str:
+    if is_path:
+        return _PLACEHOLDER.sub(lambda found: names[found[1]], place)
+    named = _PLACEHOLDER.sub(lambda found: re.sub(r"[.-]", "_", names[found[1]].lower()), place)
+    return _NUMBER_FIRST.sub(lambda part: f"`{part[0]}`", named)

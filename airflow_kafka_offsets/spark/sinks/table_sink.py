@@ -23,8 +23,7 @@ from airflow_kafka_offsets.errors import CommitConflictError, ConfigurationError
 from airflow_kafka_offsets.spark.session.files import hadoop_uri
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, java_classes, words
 from airflow_kafka_offsets.spark.sinks.columns import Widens, refuse_changed
-from airflow_kafka_offsets.spark.sinks.places import places_of
-from airflow_kafka_offsets.spark.sinks.sink import AUDITED_DDL, WINDOW_COLUMN, Attempt, Sink
+from airflow_kafka_offsets.spark.sinks.sink import AUDITED_DDL, WINDOW_COLUMN, Attempt, Sink, places_of
 from airflow_kafka_offsets.spark.sinks.table_owner import (
     Owner,
     claim,
@@ -88,6 +87,8 @@ class TableSink(Sink):
     :param table: its name or, for some kinds, its path; see :mod:`.sinks.places` for names in it.
     :cvar needs: what a session must have for this kind of table; see :func:`.spark_versions.fitting`.
     :cvar conflicts: prefixes of the Java classes that the table's library throws when another commit came in between.
+    :cvar refusals: error conditions that another try doesn't help against, beside those that Spark finds before it runs
+        anything.
     :cvar properties: properties of the tables that it creates.
     :cvar forbidden: properties that its tables must not have, as the session's confs or the table's history would then
         break what a load promises; and why, for people.
@@ -95,6 +96,7 @@ class TableSink(Sink):
 
     needs: str
     conflicts: tuple[str, ...]
+    refusals: tuple[str, ...] = ("DATA_SOURCE_NOT_FOUND",)
     forbidden: Mapping[str, str] = {}
     properties: Mapping[str, str] = {}
 
@@ -119,7 +121,7 @@ class TableSink(Sink):
             return self._replace(rows.sparkSession, rows, attempt)
         except JAVA_ERRORS as error:
             misfit = isinstance(error, AnalysisException | IllegalArgumentException | UnsupportedOperationException)
-            if not misfit and "DATA_SOURCE_NOT_FOUND" not in words(error):
+            if not misfit and not any(each in words(error) for each in self.refusals):
                 raise
             raise ConfigurationError(
                 f"Spark can't write the window's rows to the {self.kind} table {self.table}: {words(error)}. If "

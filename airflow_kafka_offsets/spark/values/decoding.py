@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, ByteType, DataType, MapType, StructType
 
-from airflow_kafka_offsets.compat.spark_versions import fitting, valid_text
+from airflow_kafka_offsets.compat.spark_versions import release_of, valid_text
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, words
 from airflow_kafka_offsets.spark.values import avro, json_schema, protobuf
@@ -20,7 +22,6 @@ _HEADER, _SCHEMA, _PAYLOAD, _FOUND = (f"__kafka_offsets_{name}" for name in ("he
 """Columns in between. Spark computes what is a column of its own once for each row."""
 NOT_TEXT = "it isn't UTF-8"
 NOT_JSON = "it isn't JSON of the schema"
-SPARK_AVRO = "org.apache.spark:spark-avro_{scala}:{version}"
 
 
 def decode_column(rows: DataFrame, column: str, form: ValueFormat, schemas: SubjectSchemas | None) -> DataFrame:
@@ -46,15 +47,24 @@ def _refuse_twice(column: str, kind: DataType) -> None:
 
 def _named_twice(kind: DataType) -> str | None:
     """A field's name that a struct has twice, capitals or not, at any depth."""
+    for part in _parts(kind):
+        names = [name.lower() for name in part.names] if isinstance(part, StructType) else []
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            return twice[0]
+    return None
+
+
+def _parts(kind: DataType) -> Iterator[DataType]:
+    """A type, and all types within it."""
+    yield kind
     if isinstance(kind, ArrayType):
-        return _named_twice(kind.elementType)
-    if isinstance(kind, MapType):
-        return _named_twice(kind.valueType)
-    if not isinstance(kind, StructType):
-        return None
-    names = [name.lower() for name in kind.names]
-    twice = [name for name in names if names.count(name) > 1]
-    return twice[0] if twice else next(filter(None, (_named_twice(field.dataType) for field in kind)), None)
+        yield from _parts(kind.elementType)
+    elif isinstance(kind, MapType):
+        yield from _parts(kind.valueType)
+    elif isinstance(kind, StructType):
+        for field in kind:
+            yield from _parts(field.dataType)
 
 
 def _decoded(rows: DataFrame, column: str, form: ValueFormat, schemas: SubjectSchemas | None) -> DataFrame:
@@ -88,6 +98,10 @@ def _of_ddl(rows: DataFrame, column: str, schema: str) -> DataFrame:
     except AnalysisException as error:  # what Spark's parser raises is one, too
         raise ConfigurationError(f"The schema {schema!r} can't be parsed: {error}") from error
     _refuse_twice(column, kind)
+    if any(isinstance(part, ByteType) for part in _parts(kind)):
+        raise ConfigurationError(
+            f"The schema {schema!r} has the type TINYINT, as which Spark reads 200 in JSON as -56. Name it SMALLINT."
+        )
     reason = F.when(text.isNull(), F.lit(NOT_TEXT)).otherwise(F.lit(NOT_JSON))
     unfit = F.when(F.col(column).isNotNull() & ~_fits_json(), reason)
     return replaced(found, column, _of_json(), unfit, None).drop(_FOUND)
@@ -105,7 +119,7 @@ def _of_avro(rows: DataFrame, column: str, schemas: SubjectSchemas) -> DataFrame
         found = rows.withColumn(_FOUND, avro.decoded(frame, schemas))
         found.schema  # noqa: B018  # Spark parses the schemas when it is first asked for a type
     except TypeError as error:  # Java has no such class
-        package = fitting(rows.sparkSession, SPARK_AVRO)
+        package = release_of(rows.sparkSession).package("avro")
         raise ConfigurationError(
             f"This Spark has no Avro functions: add the package {package}, as connector='auto' does."
         ) from error

@@ -4,51 +4,57 @@ An output that holds every offset of its window exactly once proves itself, howe
 every offset has a record, what is read isn't counted. If offsets may be without a record, the count must come from a
 single read, and Kafka is asked whether that read ended early. A Spark Connect client can do neither.
 
-Before anything is read, the optimized query plan shows whether the count is part of the plan, and whether Kafka would
-be read twice (S25). A plan doesn't show what user functions do, or what a table sorts by itself. So this check proves
-nothing; it saves the time of a load that can't be proved.
+Records are summed up as they are read, in the pass that writes them (``Observation``). What was written is summed up
+from three columns of the output. Both use the same checksum: equal checksums mean the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_offsets.compat.spark_versions import alongside
-from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, functions as F
+
+from airflow_kafka_offsets.compat.spark_versions import alongside, observes_any
+from airflow_kafka_offsets.errors import UnprovenError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
-from airflow_kafka_offsets.offsets.proof.audit import every_offset_once
-from airflow_kafka_offsets.offsets.proof.checksum import complete, every_offset
+from airflow_kafka_offsets.offsets.partitions import LogRange, span_of
+from airflow_kafka_offsets.offsets.proof.checksum import Checksum, complete
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, Tally, counted_twice, total_of
-from airflow_kafka_offsets.offsets.proof.task_rows import rows_of_tasks, split_with_gaps, starts_of
+from airflow_kafka_offsets.offsets.proof.task_rows import START_HASH, rows_of_tasks, split_with_gaps, starts_of
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.kafka.unread import unread_records
-from airflow_kafka_offsets.spark.session.connect import GAPS, require_driver
-from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
-from airflow_kafka_offsets.spark.window.tally import UNREAD, sampled_bytes, scan, scan_tasks
+from airflow_kafka_offsets.spark.sinks.sink import AUDITED
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 
-_COUNT = "CollectMetrics"
-_BELOW_COUNT = frozenset(
-    {
-        *("Project", "DataSourceV2ScanRelation", "LogicalRelation"),
-        # Of topics that are read one by one, and of records that are kept on the executors' disks.
-        *("Union", "LogicalRDD"),
-        # The same operators in a cached frame, whose plan is physical.
-        *("BatchScan", "Scan", "Coalesce", "WholeStageCodegen", "InputAdapter"),
-    }
+_LOW_BITS = 28
+"""Offsets are summed in two halves: Spark 4 raises on overflow. Exact for 34 billion rows with offsets below 2^56."""
+_OFFSETS = {
+    "offset_low": f"sum(`offset` & {(1 << _LOW_BITS) - 1})",
+    "offset_high": f"sum(shiftright(`offset`, {_LOW_BITS}))",
+    "min_offset": "min(`offset`)",
+    "max_offset": "max(`offset`)",
+}
+_CONTENT = "coalesce(octet_length(`key`), 0) + coalesce(octet_length(`value`), 0)"
+_SAMPLE = 1_000
+"""How many rows of the output are sampled for their size."""
+_METRICS_TIMEOUT_S = 60.0
+"""Timeout for the metrics, which Spark delivers on another thread, moments after the action."""
+_UNREAD = (
+    "Spark reported no count of the rows read: what was written doesn't come from them alone, or Spark "
+    "assumed that they were empty, or an RDD, a checkpoint or collected rows came in between."
 )
-"""What may stand between the count and Kafka; any other operator might drop rows before they are counted."""
-_AGGREGATES = frozenset({"Aggregate", "HashAggregate", "ObjectHashAggregate", "SortAggregate"})
-"""A sort samples the result of these, which Spark keeps, so what is below them is read only once. All but the first
-appear in the plans of cached frames."""
-_SORT_WITHIN = (
-    "Sort within partitions, rows.repartition(n, column).sortWithinPartitions(column), or sort what is published"
-)
+_FIRST = "_kafka_offsets_first_of_task"
+_ROW_BITS = 33
+"""How many low bits of ``monotonically_increasing_id()`` are the row's position in its task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,182 +67,156 @@ class RunCounts:
     unread: tuple[ReadPosition, ...] | None = None
 
 
-def refuse_uncountable(window: PinnedRead, rows: DataFrame) -> None:
-    """If the proof needs the count of a single read, refuse rows whose plan reads twice or hides the count. Nothing is
-    read."""
-    if window.span and window.may_have_gaps:
-        require_driver(window.spark, GAPS)
-    if not window.needs_count:
-        return
-    plan = RowPlan.of(rows)
-    why = (
-        "Offsets of this window may have no record (allow_gaps, or a compacted topic), so the proof needs the count "
-        "of the records read"
-    )
-    if plan.sorted_by is not None:
-        raise ConfigurationError(
-            f"{plan.sorted_by}() before write() has Spark read Kafka twice, first for a sample. {why}, from a single "
-            f"read. {_SORT_WITHIN}."
-        )
-    if not plan.counted:
-        raise ConfigurationError(
-            "The read behind the rows to write isn't counted: they aren't those of the last read(), or an "
-            f"RDD, a checkpoint, collected rows or a filter that is never true came in between. {why}. "
-            "Derive them from read()'s rows with DataFrame operations only."
-        )
-
-
-def count_run(window: PinnedRead, rows: DataFrame, output: DataFrame, *, sample: DataFrame | None) -> RunCounts:
-    """Count what was read for the rows, and what the output holds of them when it is read back after the write.
+def count_run(window: PinnedRead, output: DataFrame, *, sample: DataFrame | None) -> RunCounts:
+    """Count what was read for an output, and what it holds when it is read back after the write.
 
     :param sample: rows of the output, if it is cheap to look at some of them, to learn their size.
     :raises UnprovenError: nothing was counted, and the output doesn't hold every offset exactly once.
     :raises KafkaOffsetsError: as :func:`~.unread.unread_records`, for offsets that Kafka must be asked about.
     """
-    manifest = window.manifest
-    if window.span and not window.needs_count:
-        return _by_output(window, output, sample if window.may_be_split else None)
-    written = scan(output, manifest)
+    written, size = _scanned(window, output, sample)
     if not window.span:
         return RunCounts(Tally(), written)
-    read = window.observed().found() if RowPlan.of(rows).counted else None
-    total = total_of(written)
-    if every_offset_once(window.left, written) and not (read and total.same_rows(read)):
-        proved = complete(manifest, window.left)
-        read = proved if total.same_rows(proved) else read
-    if read is None:
-        raise UnprovenError(f"Window {manifest.window} is not proved, and can't be published: {UNREAD}")
-    if total.count >= window.span:
-        return RunCounts(read, written)
-    return _with_gaps(window, output, written, [read])
+    total, every = total_of(written), replace(complete(window.manifest, window.left), bytes_per_record=size)
+    if not window.needs_count or total.same_rows(every):
+        return RunCounts(every, written)
+    sums = observed_sums(window.observation())
+    if not sums:
+        raise UnprovenError(f"Window {window.manifest.window} is not proved, and can't be published: {_UNREAD}")
+    # Sums over no rows are null.
+    read = Tally(sums["count"], sums["checksum"] or 0, size, sums["starts"] or 0)
+    return RunCounts(read, written) if total.count >= window.span else _with_gaps(window, output, written, read)
 
 
-def count_records(window: PinnedRead, records: DataFrame, reads: Sequence[Tally]) -> RunCounts:
-    """Count a window's records (the result's ``written``) separately from the jobs that got them. Errors as in
-    :func:`count_run`.
-
-    :param records: the records as they were read; they lie on the executors' disks if offsets may be without a record.
-    :param reads: what the job of each output got.
-    """
-    manifest = window.manifest
+def count_kept(window: PinnedRead, records: DataFrame) -> RunCounts:
+    """Count a window's records (the result's ``written``) that lie on the executors' disks. Errors as in
+    :func:`count_run`."""
     if not window.span:
-        return RunCounts(reads[0], ())
-    every = every_offset(manifest, window.left)
-    if not window.may_have_gaps or all(map(total_of(every).same_rows, reads)):
-        return RunCounts(reads[0], every)
-    return _with_gaps(window, records, scan(records, manifest), reads)
+        return RunCounts(Tally(), ())
+    written, size = _scanned(window, records, records)
+    read = replace(total_of(written), bytes_per_record=size)
+    if read.count >= window.span:
+        return RunCounts(read, written)
+    counts = _with_gaps(window, records, written, read)
+    return replace(counts, read=replace(read, starts=counts.task_starts))
 
 
-def _with_gaps(
-    window: PinnedRead, rows: DataFrame, written: tuple[PartitionTally, ...], reads: Sequence[Tally]
-) -> RunCounts:
+def _scanned(
+    window: PinnedRead, rows: DataFrame, sample: DataFrame | None
+) -> tuple[tuple[PartitionTally, ...], float | None]:
+    """The counts of rows, and the size of a record, if a split plan may need it. The short jobs run side by side: most
+    of their time isn't Spark's tasks."""
+    if sample is None or not window.span or not window.may_be_split:
+        return scan(rows, window.manifest), None
+    with ThreadPoolExecutor(1) as pool:
+        size = pool.submit(alongside(window.spark, partial(sampled_bytes, sample)))
+        return scan(rows, window.manifest), size.result()
+
+
+def _with_gaps(window: PinnedRead, rows: DataFrame, written: tuple[PartitionTally, ...], read: Tally) -> RunCounts:
     """The counts of rows that lack offsets, and what Kafka has at offsets where a task's read may have ended early."""
     found = rows_of_tasks(window.tasks, written, scan_tasks(rows, split_with_gaps(window.tasks, written)))
-    total, starts = total_of(written), starts_of(found)
+    starts = starts_of(found)
     # If rows may have been counted twice, ask Kafka whether others were dropped, because a retry would drop them again.
-    if any(not total.same_rows(read) and not counted_twice(read, starts) for read in reads):
-        return RunCounts(reads[0], written, starts)
+    if not total_of(written).same_rows(read) and not counted_twice(read, starts):
+        return RunCounts(read, written, starts)
     stretches = [stretch for task in found for stretch in task.silent()]
-    return RunCounts(reads[0], written, starts, unread_records(window.clients(), stretches))
+    return RunCounts(read, written, starts, unread_records(window.clients(), stretches))
 
 
-def _by_output(window: PinnedRead, output: DataFrame, sample: DataFrame | None) -> RunCounts:
-    """Count the output. Its short jobs run side by side: most of their time isn't Spark's tasks."""
-    spark, manifest = window.spark, window.manifest
-    with ThreadPoolExecutor(1) as pool:
-        size = None if sample is None else pool.submit(alongside(spark, partial(sampled_bytes, sample)))
-        written = scan(output, manifest)
-        read = replace(complete(manifest, window.left), bytes_per_record=size.result() if size else None)
-    return RunCounts(read, written)
+def observe(rows: DataFrame, manifest: Manifest) -> tuple[DataFrame, Observation]:
+    """Tally rows with Kafka's topic, partition and offset as they are read, and where the tasks of the read began.
+    Exactly one action may run on these rows or on what is made from them (S25)."""
+    observation = Observation()
+    added: tuple[str, ...] = ()
+    first = f"monotonically_increasing_id() & {(1 << _ROW_BITS) - 1}L = 0L"
+    if not observes_any(rows.sparkSession):
+        rows, first, added = rows.withColumn(_FIRST, F.expr(first)), _FIRST, (_FIRST,)
+    metrics = _same_rows(manifest) | {"starts": f"sum(if({first}, {START_HASH}, 0L))"}
+    return rows.observe(observation, *_columns(metrics)).drop(*added), observation
 
 
-@dataclass(frozen=True, slots=True)
-class RowPlan:
-    """What a plan says about the rows.
+def observed_sums(observation: Observation) -> dict[str, Any]:
+    """The sums of the first action on observed rows; empty if none has counted them: an optimizer may remove them, as
+    under a filter that is always false. Spark's own ``Observation.get`` would then wait forever."""
+    found: dict[str, Any] = {}
+    waiting = Thread(target=lambda: found.update(observation.get), name="observed sums", daemon=True)
+    waiting.start()
+    waiting.join(_METRICS_TIMEOUT_S)
+    return dict(found)
 
-    :param counted: each Kafka record that goes into the rows is counted as it is read.
-    :param sorted_by: the operation that has Spark first read a sample of all rows; None if there is none.
-    :param reads: how many times the records are read.
-    :param names: names of all counts in the plan.
+
+def scan(rows: DataFrame, manifest: Manifest) -> tuple[PartitionTally, ...]:
+    """Tally rows by topic and partition, in one pass over topic, partition and offset."""
+    grouped = _audited(rows).groupBy("topic", "partition").agg(*_columns(_same_rows(manifest) | _OFFSETS)).collect()
+    partitions = sorted((row.asDict() for row in grouped), key=itemgetter("topic", "partition"))
+    return tuple(map(_partition_tally, partitions))
+
+
+def sampled_bytes(rows: DataFrame) -> float | None:
+    """Mean size of key and value of the first rows that Spark finds: one short task. None without rows, or if the two
+    columns aren't there as Kafka has them."""
+    kinds = dict(rows.dtypes)
+    if any(kinds.get(name) not in ("binary", "string") for name in ("key", "value")):
+        return None
+    found = [size for (size,) in rows.selectExpr(_CONTENT).take(_SAMPLE)]
+    return sum(found) / len(found) if found else None
+
+
+def scan_tasks(rows: DataFrame, tasks: Sequence[LogRange]) -> dict[LogRange, tuple[int, int]]:
+    """The first and last offset in each of these tasks that has rows: one more pass over three columns."""
+    if not tasks:
+        return {}
+    inside = in_ranges(_audited(rows), [(task,) for task in tasks], {})
+    extents = {"first": "min(`offset`)", "last": "max(`offset`)"}
+    found = inside.groupBy("topic", "partition", "start", "end").agg(*_columns(extents))
+    return {LogRange(*row[:4]): (row["first"], row["last"]) for row in found.collect()}
+
+
+def in_ranges(rows: DataFrame, ranges: Sequence[tuple[Any, ...]], added: Mapping[str, str]) -> DataFrame:
+    """The rows that lie in some ranges, each with ``start`` and ``end`` of its range, and what is added to it. If
+    ranges share an offset, its rows are there for each.
+
+    :param ranges: each a :class:`.LogRange`, and then the values of ``added``.
+    :param added: the columns' types.
     """
-
-    counted: bool
-    sorted_by: str | None
-    reads: int
-    names: frozenset[str]
-
-    @classmethod
-    def of(cls, rows: DataFrame, name: str | None = None) -> RowPlan:
-        """Have Spark optimize the rows' query and look at the plan; nothing is read.
-
-        :param name: name of the count to look at, if others may be in the plan too; None if there is only one.
-        """
-        nodes = list(_nodes(rows._jdf.queryExecution().optimizedPlan()))
-        named = [(str(node.name()), node) for node in nodes if _name(node) == _COUNT]
-        counts = [node for found, node in named if name in (None, found)]
-        counted = bool(counts) and all(map(_only_reads, counts))
-        sorted_by = next(filter(None, map(_sorts, nodes)), None)
-        return cls(counted, sorted_by, len(counts), frozenset(found for found, _ in named))
+    # Ranges are found by stretches as long as an average range, so that each row is compared with few of them.
+    stretch = max(1, span_of(each for each, *_ in ranges) // max(1, len(ranges)))
+    places = [
+        (each.topic, each.partition, number, each.start_offset, each.end_offset, *values)
+        for each, *values in ranges
+        for number in range(each.start_offset // stretch, (each.end_offset - 1) // stretch + 1)
+    ]
+    columns = {"t": "string", "p": "int", "c": "bigint", "start": "bigint", "end": "bigint"} | dict(added)
+    known = F.broadcast(literal_rows(rows.sparkSession, columns, places))
+    cells = f"`t` = `topic` AND `p` = `partition` AND `c` = `offset` div {stretch}L"
+    inside = F.expr(f"{cells} AND `offset` >= `start` AND `offset` < `end`")
+    return rows.join(known, inside).drop("t", "p", "c")
 
 
-def _nodes(plan: Any, above: frozenset[str] = frozenset()) -> Iterator[Any]:
-    """A plan's nodes, including those of subqueries in its conditions; nothing below the nodes named in ``above``."""
-    yield plan
-    if _name(plan) not in above:
-        for child in (*_children(plan), *_subqueries(plan)):
-            yield from _nodes(child, above)
+def literal_rows(spark: SparkSession, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """Rows that are part of the query itself. ``createDataFrame`` would start Python on every executor."""
+    fields = ", ".join(f"`{name}`: {kind}" for name, kind in columns.items())
+    text = json.dumps([dict(zip(columns, row, strict=True)) for row in rows])
+    known = F.from_json(F.lit(text), f"array<struct<{fields}>>")
+    return spark.range(len(rows)).select(F.element_at(known, F.expr("int(id + 1)")).alias("row")).select("row.*")
 
 
-def _subqueries(plan: Any) -> Iterator[Any]:
-    """The subqueries in a node's conditions and columns, except those with which Spark prunes partitions of another
-    table: they reuse what a join has read."""
-    if plan.subqueries().isEmpty():
-        return
-    left = [plan.expressions().apply(number) for number in range(plan.expressions().size())]
-    while left:
-        expression = left.pop()
-        if "DynamicPruning" in str(expression.getClass().getSimpleName()):
-            continue
-        if any(method.getName() == "plan" for method in expression.getClass().getMethods()):
-            yield expression.plan()
-        children = expression.children()
-        left += [children.apply(number) for number in range(children.size())]
+def _audited(rows: DataFrame) -> DataFrame:
+    # A sink may store other types, and a hash depends on the type.
+    return rows.selectExpr(*(f"cast(`{name}` AS {kind}) AS `{name}`" for name, kind in AUDITED.items()))
 
 
-def _children(plan: Any) -> list[Any]:
-    """The nodes below. A cached frame, and a plan that Spark adapts while it runs, don't list them as children."""
-    match _name(plan):
-        case "InMemoryRelation":
-            return [plan.cacheBuilder().cachedPlan()]
-        case "InMemoryTableScan":
-            return [plan.relation()]
-        case "AdaptiveSparkPlan":
-            return [plan.inputPlan()]
-    children = plan.children()
-    return [children.apply(number) for number in range(children.size())]
+def _same_rows(manifest: Manifest) -> dict[str, str]:
+    """Count and checksum, which are equal only for the same rows."""
+    return {"count": "count(*)", "checksum": Checksum.of(manifest).sql}
 
 
-def _name(plan: Any) -> str:
-    return str(plan.nodeName()).split(" ")[0].split("(")[0]
+def _columns(metrics: dict[str, str]) -> list[Column]:
+    return [F.expr(expression).alias(name) for name, expression in metrics.items()]
 
 
-def _only_reads(count: Any) -> bool:
-    return all(_name(node) in _BELOW_COUNT for child in _children(count) for node in _nodes(child))
-
-
-def _sorts(plan: Any) -> str | None:
-    """The operation with which this node has Spark read the rows below it twice; None if it doesn't, or if they aren't
-    Kafka's rows."""
-    by = _sampled_for(plan)
-    return by if by and any(_name(node) == _COUNT for node in _nodes(plan, above=_AGGREGATES)) else None
-
-
-def _sampled_for(plan: Any) -> str | None:
-    name = _name(plan)
-    if name == "Sort" and getattr(plan, "global")():
-        return "orderBy"
-    # In cached frames, the first of these becomes the second.
-    partitioning = {"RepartitionByExpression": "partitioning", "Exchange": "outputPartitioning"}.get(name)
-    if partitioning and "RangePartitioning" in getattr(plan, partitioning)().getClass().getName():
-        return "repartitionByRange"
-    return None
+def _partition_tally(sums: dict[str, Any]) -> PartitionTally:
+    names = ("topic", "partition", "count", "min_offset", "max_offset", "checksum")
+    low, high = int(sums["offset_low"] or 0), int(sums["offset_high"] or 0)
+    return PartitionTally(**{name: sums[name] for name in names}, offset_sum=(high << _LOW_BITS) + low)

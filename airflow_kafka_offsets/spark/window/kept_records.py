@@ -8,32 +8,31 @@ counts as a record that the window doesn't have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from pyspark.sql import DataFrame, functions as F
 
-from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult
-from airflow_kafka_offsets.offsets.windows.kafka_source import topics_read
-from airflow_kafka_offsets.spark.session.session import side_by_side
+from airflow_kafka_offsets.offsets.windows.manifest import topics_read
+from airflow_kafka_offsets.spark.session.session import GAPS, require_driver, side_by_side
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import AUDITED, OWN_COLUMNS, Attempt, Sink, rows_of
 from airflow_kafka_offsets.spark.sinks.table_sink import TableSink
-from airflow_kafka_offsets.spark.window.counts import count_run, refuse_uncountable
+from airflow_kafka_offsets.spark.window.counts import count_run
 from airflow_kafka_offsets.spark.window.pinned_read import PinnedRead
 from airflow_kafka_offsets.spark.window.proved_write import (
     Done,
     columns_with,
+    kept,
     load,
     output_rows,
     placed,
     refuse_one_place,
-    source_of,
 )
 
 
@@ -65,7 +64,8 @@ def write_records(window: PinnedRead, rows: DataFrame, parts: Mapping[str, Part]
     made = _made(window, rows, parts)
     for each in made.values():
         _check_columns(each)
-    refuse_uncountable(window, rows)
+    if window.span and window.may_have_gaps:
+        require_driver(window.spark, GAPS)
     return load(window, sinks, partial(_write, window, rows, parts, made))
 
 
@@ -113,12 +113,12 @@ def _write(
     held = side_by_side(spark, looks)
     largest = max(used, key=lambda name: attempts[name].offsets)
     sample = held[largest] if isinstance(used[largest], FileSink | TableSink) else None
-    counted = partial(count_run, window, rows, _together(held, parts), sample=sample)
+    counted = partial(count_run, window, _together(held, parts), sample=sample)
     if window.may_have_gaps:  # ask about gaps first: the topic check that follows then covers that answer too
-        counts, source = counted(), source_of(window)
+        counts, source = counted(), window.source(is_read=True)
     else:
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(source_of, window)
+            asked = pool.submit(window.source, is_read=True)
             counts, source = counted(), asked.result()
     numbers = _counted(held, parts, counts.written)
     outputs = [
@@ -137,20 +137,10 @@ def _idle(window: PinnedRead, parts: Mapping[str, Part]) -> Set[str]:
     return {name for name, part in parts.items() if part.topic is not None and part.topic not in topics}
 
 
-@contextmanager
-def _read_once(window: PinnedRead, rows: DataFrame, parts: Mapping[str, Part]) -> Iterator[DataFrame]:
-    """The rows for all outputs. If several wouldn't read their own topics alone, Kafka is read once, to the executors'
-    disks, for as long as the block runs."""
+def _read_once(window: PinnedRead, rows: DataFrame, parts: Mapping[str, Part]) -> AbstractContextManager[DataFrame]:
+    """The rows for all outputs. If several wouldn't read their own topics alone, Kafka is read once."""
     apart = len(parts) == 1 or (window.is_by_topic and all(part.topic for part in parts.values()))
-    if apart or not window.span or not window.has_driver:
-        yield rows
-        return
-    with window.reading():
-        kept = kept_on_disk(rows)
-    try:
-        yield kept
-    finally:
-        drop_kept(kept)
+    return nullcontext(rows) if apart or not window.has_driver else kept(window, rows)
 
 
 def _together(held: Mapping[str, DataFrame], parts: Mapping[str, Part]) -> DataFrame:

@@ -5,7 +5,6 @@ A driver commits nothing. It writes three files of its own: a note about itself,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,8 +24,7 @@ from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.proof.driver_notes import SparkApplication, note_of
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult, UsedSchemas
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.session.connect import SessionFiles, files_of
-from airflow_kafka_offsets.spark.session.files import hadoop_uri
+from airflow_kafka_offsets.spark.session.files import SessionFiles, files_of, hadoop_uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +183,7 @@ class RunLedger:
 
     def note(self, application: SparkApplication) -> None:
         """Note which Spark application this driver is; before it replaces anything."""
-        content = json.dumps(application.to_json()).encode()
+        content = application.to_bytes()
         self._files.create(f"{self._own.folder}/{note_file(self.run)}", content)
 
     def record(self, result: RunResult, *, proved: bool) -> None:

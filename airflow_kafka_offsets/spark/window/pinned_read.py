@@ -13,7 +13,7 @@ from functools import reduce
 from itertools import groupby, zip_longest
 from operator import attrgetter
 
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import DataFrame, Observation, SparkSession, functions as F
 
 from airflow_kafka_offsets.compat.python_versions import Self
 from airflow_kafka_offsets.compat.spark_versions import splits_by_records
@@ -24,28 +24,26 @@ from airflow_kafka_offsets.errors import (
     LedgerCorruptError,
     WindowError,
 )
-from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.proof.left import left_of, pieces, span_of
+from airflow_kafka_offsets.offsets.partitions import LogRange, pieces, span_of
 from airflow_kafka_offsets.offsets.proof.run_result import UsedSchemas
 from airflow_kafka_offsets.offsets.proof.split_plan import SplitPlan, is_small, split_plan
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.kafka.java_clients import KafkaClients
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, left_of
+from airflow_kafka_offsets.offsets.windows.topic_identity import Source
+from airflow_kafka_offsets.spark.kafka.clients import KafkaClients, source_of
 from airflow_kafka_offsets.spark.kafka.reader import (
     COLUMNS,
     HEADERS,
-    connector_required,
     exactly,
-    newer_source,
+    first_unreadable,
+    is_overflow,
+    kafka_source,
     reader_options,
-    tell_to_give_back,
 )
-from airflow_kafka_offsets.spark.kafka.source_check import SourceCheck
-from airflow_kafka_offsets.spark.kafka.unreadable import first_unreadable, is_overflow
 from airflow_kafka_offsets.spark.session.conf import ATTEMPT, RunConf
-from airflow_kafka_offsets.spark.session.connect import cores, files_of, hide_options, is_connect
-from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS
+from airflow_kafka_offsets.spark.session.files import files_of
+from airflow_kafka_offsets.spark.session.session import JAVA_ERRORS, cores, hide_options, is_connect
+from airflow_kafka_offsets.spark.window.counts import observe
 from airflow_kafka_offsets.spark.window.ledger import RunLedger, SharedLog
-from airflow_kafka_offsets.spark.window.tally import ObservedRows, observe
 
 _DATA_LOSS = ("KAFKA_DATA_LOSS", "Could not read records in offset")
 """How Spark says that an executor could not read a range: an error class in streaming, plain words in batch."""
@@ -74,7 +72,7 @@ class PinnedRead:
         """The tasks that Spark makes for what :meth:`read` returned last."""
         self._conf = conf
         self._options: Mapping[str, str] = {}
-        self._observed: ObservedRows | None = None
+        self._observation: Observation | None = None
         self.is_by_topic = False
         """Whether what :meth:`read` returned last is read topic by topic."""
         self._is_written = False
@@ -140,13 +138,12 @@ class PinnedRead:
         :raises ConfigurationError: for an option that would change which records are read, and for brokers other than
             those of an earlier read.
         """
-        self._observed = None
+        self._observation = None
         self.is_by_topic = by_topic and not self.needs_count
         with self.failures_noted():
             rows = self.frame(options)
             if self.needs_count:
-                self._observed = observe(rows, self.manifest, self.left, may_have_gaps=True)
-                rows = self._observed.rows
+                rows, self._observation = observe(rows, self.manifest)
         return rows
 
     def plan(self, **options: str) -> SplitPlan:
@@ -174,12 +171,6 @@ class PinnedRead:
         """Whether the proof of what is written needs the count of what is read. A Spark Connect server may leave the
         count out of its answer, so such a client only reads these windows."""
         return bool(self.span) and self.may_have_gaps and self.has_driver
-
-    @property
-    def asks_kafka(self) -> bool:
-        """Whether this driver asks Kafka where the records come from: not if there are none, and a client of Spark
-        Connect can't."""
-        return bool(self.span) and self.has_driver
 
     @property
     def may_be_split(self) -> bool:
@@ -213,10 +204,9 @@ class PinnedRead:
 
     def _reads(self, ranges: Sequence[LogRange]) -> DataFrame:
         """Spark's source takes one range of a partition; an audit reads several, where it has to look."""
-        tell_to_give_back(self.spark)
         hide_options(self.spark)
         layers = [list(filter(None, each)) for each in zip_longest(*pieces(ranges).values())]
-        with newer_source(self.spark), connector_required(self.spark):
+        with kafka_source(self.spark):
             reader = self.spark.read.format("kafka").options(**self._options)
             return reduce(DataFrame.unionAll, [reader.options(**exactly(layer)).load() for layer in layers])
 
@@ -228,7 +218,7 @@ class PinnedRead:
         :raises ExtremeTimestampError: a record has a timestamp that Spark can't read.
         """
         try:
-            with newer_source(self.spark), connector_required(self.spark):
+            with kafka_source(self.spark):
                 yield
         except JAVA_ERRORS as error:
             explained = self._record_error(error) or _data_loss(self.manifest, error)
@@ -247,25 +237,34 @@ class PinnedRead:
             "record is deleted from Kafka (kafka-delete-records), on_data_loss='load_rest' loads the rest."
         )
 
-    def observed(self) -> ObservedRows:
-        """The rows of the last :meth:`read` and their count; refused if there is none."""
-        self.require_read()
-        assert self._observed is not None, "a window that needs a count has it"
-        return self._observed
+    def observation(self) -> Observation:
+        """The count of the rows of the last :meth:`read`; refused if nothing was read yet."""
+        self._require_read()
+        assert self._observation is not None, "a window that needs a count has it"
+        return self._observation
 
     def clients(self) -> KafkaClients:
-        """Kafka's own clients for the cluster that :meth:`read` reads."""
+        """Kafka's own clients for the cluster that :meth:`read` reads; refused if nothing was read yet."""
+        self._require_read()
         return KafkaClients(self.spark, self._options)
 
-    def require_read(self) -> None:
-        """Refuse if nothing was read yet."""
+    def _require_read(self) -> None:
         if not self._options:
             raise ConfigurationError("Call read() first: what is written comes from its rows.")
 
-    def source_check(self) -> SourceCheck:
-        """A check of the Kafka cluster that :meth:`read` reads; refused if nothing was read yet."""
-        self.require_read()
-        return SourceCheck(self.spark, self.manifest, self._options)
+    def source(self, *, is_read: bool) -> Source | None:
+        """Where the records come from, as Kafka says now; refused if nothing was read yet. None if this driver doesn't
+        ask: there are no records, or it is a client of Spark Connect, which can't.
+
+        :param is_read: whether they were read by now. An answer from before the read proves nothing.
+        :raises TopicChangedError: it is another cluster or topic, or may be.
+        :raises UncheckedSourceError: when Kafka can't be asked.
+        :raises AuthenticationError: when the brokers refuse the credentials.
+        """
+        if not (self.span and self.has_driver):
+            return None
+        outcome = "What was read may be other records; it isn't published." if is_read else "Nothing was read."
+        return source_of(self.clients(), self.manifest, outcome)
 
 
 def _brokers(options: Mapping[str, str]) -> str | None:

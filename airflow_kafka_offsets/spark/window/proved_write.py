@@ -7,19 +7,21 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk
 from airflow_kafka_offsets.errors import ConfigurationError, CountedTwiceError, UnprovenError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
 from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, OutputRows, RunResult
-from airflow_kafka_offsets.offsets.windows.kafka_source import Source, topics_read
-from airflow_kafka_offsets.spark.session.connect import application_of
+from airflow_kafka_offsets.offsets.windows.manifest import topics_read
+from airflow_kafka_offsets.offsets.windows.topic_identity import Source
+from airflow_kafka_offsets.spark.session.session import application_of
 from airflow_kafka_offsets.spark.sinks.columns import added, refuse_changed
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
 from airflow_kafka_offsets.spark.sinks.sink import WINDOW_COLUMN, Attempt, Sink
@@ -40,7 +42,8 @@ class Done:
 def placed(window: PinnedRead, sink: Sink) -> Mapping[str, Sink]:
     """Where a window's rows go: sinks by the names of their outputs; see :meth:`.Sink.outputs`. Refused before anything
     is read if one can't be written."""
-    require_kind(sink)
+    if not hasattr(sink, "kind"):
+        raise ConfigurationError(f"{type(sink).__name__} has no kind: give the class one, such as kind = 'postgres'.")
     outputs = sink.outputs(window.manifest.pipeline, sorted(window.manifest.topics))
     refuse_one_place(outputs)
     return outputs
@@ -57,6 +60,20 @@ def refuse_one_place(sinks: Mapping[str, Sink]) -> None:
                 f"Two outputs go to {place}, where each would replace the other's rows: give {name} a folder or table "
                 "of its own."
             )
+
+
+@contextmanager
+def kept(window: PinnedRead, rows: DataFrame) -> Iterator[DataFrame]:
+    """Rows of a window that several jobs use: read once, to the executors' disks, for as long as the block runs."""
+    if not window.span:
+        yield rows
+        return
+    with window.reading():
+        found = kept_on_disk(rows)
+    try:
+        yield found
+    finally:
+        drop_kept(found)
 
 
 def _for_outputs(window: PinnedRead, attempt: Attempt, names: Iterable[str]) -> dict[str, Attempt]:
@@ -94,8 +111,7 @@ def load(window: PinnedRead, sinks: Mapping[str, Sink], write: Callable[[Mapping
         for sink in sinks.values():
             settings.enter_context(sink.session_settings(window.spark))
         attempt = _begin(window, ledger)
-        if window.asks_kafka:
-            window.source_check().before()
+        window.source(is_read=False)
         attempts, started = _for_outputs(window, attempt, sinks), time.monotonic()
         result = _result(window, attempt, write(attempts), started)
         verdict = _judged(window, result)
@@ -179,12 +195,6 @@ def _result(window: PinnedRead, attempt: Attempt, done: Done, started: float) ->
     )
 
 
-def require_kind(sink: Sink) -> None:
-    """Refuse a sink without a name for the ledger."""
-    if not hasattr(sink, "kind"):
-        raise ConfigurationError(f"{type(sink).__name__} has no kind: give the class one, such as kind = 'postgres'.")
-
-
 def output_rows(
     name: str,
     sink: Sink,
@@ -203,11 +213,6 @@ def output_rows(
         inside = f"{WINDOW_COLUMN}={place.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
         files = sorted(file.rpartition(inside)[2] for file in found.inputFiles())
     return OutputRows(name, place, sink.kind, sink.keeps_attempts_apart, rows, tuple(files), columns, job)
-
-
-def source_of(window: PinnedRead) -> Source | None:
-    """Where the rows came from. Kafka is asked after the write: an answer from before the read proves nothing."""
-    return window.source_check().after() if window.asks_kafka else None
 
 
 def _judged(window: PinnedRead, result: RunResult) -> Verdict:

@@ -4,12 +4,14 @@ tables look like is in ``docs/reference/cli.md``, whose blocks ``doc_commands`` 
 from __future__ import annotations
 
 import json
+import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -21,6 +23,7 @@ from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, Publish, Resolve, Run, sasl, use_connection
 from tests.integration.client.cases.workload import wait_until_known
 from tests.integration.conftest import MakeTopic, Produce
+from tests.integration.kafka_clients import connect
 from tests.integration.ledger.loads import begin
 from tests.patience import wait_until
 
@@ -176,6 +179,36 @@ class TestLag:
         assert "2 hours" in run("lag", f"g-{name}", "--age", "--by", "group")[1]
         unknown = json.loads(run("lag", "no-such", "--age", "-o", "json")[1])
         assert [row["age_s"] for row in unknown] == [None]
+
+    def test_an_age_that_is_unknown_is_said_why(
+        self,
+        run: Run,
+        topic: MakeTopic,
+        produce: Produce,
+        broker: Broker,
+        admin: KafkaAdminClient,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """The codec of one is missing, one has no timestamp, and of one the first records were deleted."""
+        name, now = topic(partitions=3, config={"retention.ms": "-1"}), now_ms()
+        batches = {"compression_type": "lz4", "linger_ms": 10_000, "bootstrap_servers": broker.bootstrap_servers}
+        with closing(connect(KafkaProducer, **batches)) as producer:
+            for number in range(3):
+                producer.send(name, partition=0, value=b"x" * 500, timestamp_ms=now - 7_200_000 + number)
+        produce(name, 1, [(-1, None, b"x")])
+        produce(name, 2, [(now, None, b"x"), (now, None, b"x")])
+        zero = CommittedOffsets(CommittedOffset(name, partition, 0) for partition in range(3))
+        with OffsetsClient(ClientSettings.from_config({"bootstrap.servers": broker.bootstrap_servers})) as client:
+            client.commit_offsets(f"g-{name}", zero).raise_for_errors()
+        admin.delete_records({TopicPartition(name, 2): 1})
+        monkeypatch.setattr("kafka.codec.lz4", None)  # as where it isn't installed
+        code, out, said = run("lag", f"g-{name}", "--age", "-o", "json")
+        assert (code, [row["age_s"] for row in json.loads(out)]) == (0, [None, None, None])
+        assert re.search(
+            rf"unknown on .*{name}-0 \(it is compressed with lz4, .*airflow-kafka-offsets\[codecs\]'", said
+        )
+        assert f"{name}-1 (it has no timestamp)" in said
+        assert f"{name}-2 (records were deleted before they were read)" in said
 
     def test_an_unknown_group_is_a_row_and_exit_1(self, run: Run) -> None:
         """E19: never zero."""

@@ -58,19 +58,8 @@ class TestAConnectionOfTheForm:
         assert (code, err) == (0, "")
         assert json.loads(out)[0]["offset"] == 10
 
-    def test_lag(self, run: Run, commit: Callable[[str, str, int], None], ten: str) -> None:
-        commit(f"g-{ten}", ten, 4)
-        code, out, err = run("lag", f"g-{ten}", "-o", "json")
-        assert (code, err) == (0, "")
-        assert json.loads(out)[0]["lag"] == 6
-
-    def test_reset(self, run: Run, commit: Callable[[str, str, int], None], ten: str) -> None:
-        commit(f"g-{ten}", ten, 4)
-        code, _, err = run("reset", f"g-{ten}", "--to", "latest", "--execute")
-        assert (code, err) == (0, f"kafka-offsets: group g-{ten}: commits on 1 of 1 partitions written.\n")
-
     def test_ledger_resolve_and_begin(self, run: Run, ten: str) -> None:
-        when = ("--start", "2026-11-20T06:00Z", "--end", "2026-11-20T07:00Z", "--cron", "0 * * * *")
+        when = ("--start", "2026-11-20T06:00Z", "--end", "2026-11-20T07:00Z")
         code, out, err = run("ledger", "resolve", "loads", "--topics", ten, *when, "-o", "json")
         assert (code, err) == (0, "")
         window = json.loads(out)[0]
@@ -129,7 +118,7 @@ class TestALedgerOnS3:
 
     def test_its_connection_is_found(self, run: Run, bucket: str, made_in_the_form: str, ten: str) -> None:
         root = f"s3://bucket_s3@{bucket}/ledgers"
-        when = ("--start", at(0), "--end", "2026-11-20T07:00Z", "--cron", "0 * * * *")
+        when = ("--start", at(0), "--end", "2026-11-20T07:00Z")
         assert run("ledger", "resolve", "loads", "--topics", ten, *when, "--ledger", root)[0] == 0
         code, out, err = run("ledger", "list", "loads", "--ledger", root, "-o", "json")
         assert (code, err) == (0, "")

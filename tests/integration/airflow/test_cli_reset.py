@@ -16,7 +16,7 @@ from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, Commit
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.operators.reset_offsets import KafkaResetOffsetsOperator
+from airflow_kafka_offsets.operators.commits import KafkaResetOffsetsOperator
 from airflow_kafka_offsets.pipelines.resetter import Resetter
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Context, Resolve, Run, at, recreate
@@ -95,6 +95,20 @@ class TestDryRun:
         code, _, err = run("reset", group, *where)
         assert code == 2
         assert "exactly one of them" in err
+
+    @pytest.mark.parametrize("ignored", [["--at", "2h ago"], ["--ledger", "/ledgers"]])
+    def test_what_is_about_a_window_is_refused_for_another_place(
+        self, run: Run, flights: str, group: str, ignored: list[str]
+    ) -> None:
+        """Nothing is moved to the end of the log by somebody who meant two hours ago."""
+        code, out, err = run("reset", group, "--topics", flights, "--to", "latest", *ignored, "--execute")
+        assert (code, out) == (2, "")
+        assert f"{ignored[0]} means nothing beside --to" in err
+
+    def test_brokers_whose_variable_is_not_set_are_not_those_of_a_connection(self, run: Run, group: str) -> None:
+        code, out, err = run("reset", group, "--to", "latest", "--execute", "--bootstrap-servers", "")
+        assert (code, out) == (2, "")
+        assert "argument --bootstrap-servers: it is empty: is a variable not set?" in err
 
     @pytest.mark.parametrize("where", ["latest-tiered", "max-timestamp", "tomorrow"])
     def test_what_is_no_place_for_a_group_is_refused(self, run: Run, group: str, where: str) -> None:

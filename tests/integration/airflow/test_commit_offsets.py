@@ -15,23 +15,12 @@ from kafka import KafkaAdminClient
 
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import (
-    LogTruncatedError,
-    TopicChangedError,
-)
+from airflow_kafka_offsets.errors import LogTruncatedError, TopicChangedError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffsets
-from airflow_kafka_offsets.operators import commit_offsets
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.operators import commits
+from airflow_kafka_offsets.operators.commits import KafkaCommitOffsetsOperator
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import (
-    Commit,
-    Context,
-    Publish,
-    Resolve,
-    at,
-    fails_with,
-    recreate,
-)
+from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve, at, fails_with, recreate
 from tests.patience import PATIENCE_S
 
 Pausing = Callable[[Callable[[], None]], None]
@@ -51,7 +40,7 @@ class TestCommit:
 
         def during(happens: Callable[[], None]) -> None:
             clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: happens())
-            monkeypatch.setattr(commit_offsets, "time", clock)
+            monkeypatch.setattr(commits, "time", clock)
 
         return during
 

@@ -15,8 +15,7 @@ import pytest
 from upath import UPath
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.operators.pipeline_operator import KafkaResolvingOperator
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator, KafkaResolvingOperator
 from dev import ROOT
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import RECORDS_A_DAY, Resolve, flight, sasl, use_connection
@@ -142,7 +141,7 @@ _RUN_LOAD_TWICE = """
 import json, os, sys
 from types import SimpleNamespace
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 pipeline = KafkaPipeline("flights_daily", "flights", kafka_conn_id="locked")

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_offsets.errors import ClusterUnreachableError
-from airflow_kafka_offsets.operators.lag_alert import KafkaLagAlertOperator
+from airflow_kafka_offsets.operators.alerts import KafkaLagAlertOperator
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, Context, use_connection
 

@@ -25,10 +25,10 @@ import pytest
 from airflow_kafka_offsets.errors import WindowsFailedError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger import file_lists
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references import WindowRef
 from dev.spark_packages import jars_of
 from tests.integration.airflow.conftest import FOR_EVER, LOCAL_SPARK, T0, T0_MS, Context
 from tests.integration.conftest import MakeTopic, Produce

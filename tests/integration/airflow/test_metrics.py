@@ -18,9 +18,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
-from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
+from airflow_kafka_offsets.operators.alerts import KafkaRetentionWatchOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+from airflow_kafka_offsets.sensors.group_sensors import KafkaGroupLagSensor
 from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve, at
 from tests.integration.conftest import MakeTopic, Produce
 

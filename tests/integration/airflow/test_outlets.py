@@ -16,11 +16,11 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.commits import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references import WindowRef
 from dev import ROOT
 from dev.airflow_services import AirflowServices
 from dev.spark_packages import jars_of
@@ -103,7 +103,7 @@ LOADER = """
 from airflow.sdk import DAG, Asset
 
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 
 names = ("topics", "start", "end", "ledger_root", "output", "path", "jars")
@@ -152,7 +152,7 @@ from datetime import datetime
 from airflow.sdk import DAG, Asset, CronPartitionTimetable, PartitionedAssetTimetable, task
 
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
 
 hour = Asset("hour_resolved")
 

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, Ledg
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator, SparkCluster
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger
+from airflow_kafka_offsets.triggers.ledger_looks import KafkaWindowLoadedTrigger
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR, VERSION, jars_of
 from tests.integration.airflow.conftest import Context, Resolve, at, fails_with, sasl, use_connection

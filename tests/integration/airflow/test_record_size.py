@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
-from airflow_kafka_offsets.submission.window_confs import record_size
+from airflow_kafka_offsets.submission.confs import record_size
 from tests.integration.airflow.conftest import Resolve, at
 from tests.integration.ledger.loads import publish
 

@@ -19,17 +19,8 @@ from airflow_kafka_offsets.errors import (
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
-from tests.integration.airflow.conftest import (
-    T0,
-    T0_MS,
-    Context,
-    Resolve,
-    at,
-    fails_with,
-    use_connection,
-)
+from airflow_kafka_offsets.operators.resolve import KafkaOffsetSnapshotOperator, KafkaResolveWindowOperator
+from tests.integration.airflow.conftest import T0, T0_MS, Context, Resolve, at, fails_with, use_connection
 from tests.integration.airflow.windows.conftest import ranges
 from tests.integration.conftest import Produce
 from tests.unit.offsets.builders import offsets_of

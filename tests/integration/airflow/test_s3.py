@@ -36,8 +36,8 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
+from airflow_kafka_offsets.operators.commits import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.task_groups import kafka_window_load
 
 with DAG(
     "on_s3",

@@ -7,7 +7,7 @@ import time
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+from airflow_kafka_offsets.sensors.group_sensors import KafkaGroupLagSensor
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, Context, sasl, use_connection
 from tests.integration.conftest import USERS

@@ -19,7 +19,7 @@ from tests.integration.airflow.conftest import RECORDS_A_DAY, Resolve
 from tests.integration.doc_blocks import DOCS, blocks_of
 from tests.patience import RUN_S
 
-pytestmark = pytest.mark.nightly("a driver of its own; unit/submission/test_found_application.py has what is shown")
+pytestmark = pytest.mark.nightly("a driver of its own; unit/submission/test_batch.py has what is shown")
 
 ROWS = 2 * RECORDS_A_DAY
 TASKS = "8"
@@ -31,9 +31,9 @@ LINE = re.compile(r"\[Stage \d+:[=> ]*\((\d+) \+ \d+\) / (\d+)\]")
 LOAD = """
 import json, sys
 from types import SimpleNamespace
-from airflow_kafka_offsets.submission import found_application
+from airflow_kafka_offsets.submission import batch
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-found_application._LOOK_S /= 10
+batch._LOOK_S /= 10
 arguments, pushed = json.loads(sys.argv[1]), {}
 ti = SimpleNamespace(dag_id="d", run_id="r", task_id="t", try_number=1, max_tries=0)
 ti.xcom_push = lambda key, value: pushed.update({key: value})

@@ -19,7 +19,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from airflow_kafka_offsets import KafkaPipeline, KafkaSparkSubmitOperator, KafkaVerifyWindowOperator, TableLoad
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
 from dev.airflow_home import environment
 from dev.kafka import Broker
 from dev.schema_registry import SchemaRegistry

@@ -19,12 +19,12 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     UnprovenError,
 )
+from airflow_kafka_offsets.ledger.counted import WindowStatus, status
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
-from airflow_kafka_offsets.offsets.windows.kafka_source import Source
+from airflow_kafka_offsets.offsets.windows.topic_identity import Source
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.references.window_ref import WindowRefs
+from airflow_kafka_offsets.references import WindowRefs
 from tests.integration.airflow.conftest import (
     LOCAL_SPARK,
     T0_MS,
@@ -79,7 +79,7 @@ class TestPreflight:
     ) -> None:
         window = resolve(ten, at(2), at(7))
         file = ledger_root / "loads" / "windows" / window["window"] / f"{window['sha256']}.json"
-        file.write_bytes(file.read_bytes().replace(b'"end_offset":[7]', b'"end_offset":[9]'))
+        file.write_bytes(file.read_bytes().replace(b",2,7,", b",2,9,"))
         with pytest.raises(AirflowFailException, match="was changed: its sha256 is") as failed:
             self.load(window).execute(context)
         assert fails_with(LedgerCorruptError, failed)
@@ -107,7 +107,7 @@ class TestPreflight:
         advised = re.search(r"PySpark's is (\S+): put its folder on PATH, or give its path as spark_binary=", said)
         assert advised is not None
         assert os.access(advised[1], os.X_OK)
-        assert WindowRefs.from_json(window).ledgers()[0].window(window["window"]).attempts == ()
+        assert WindowRefs.from_json(window).wanted()[0].window.attempts == ()
 
     def test_missing_java_is_one_clear_line(
         self,

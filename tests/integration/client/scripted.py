@@ -138,7 +138,7 @@ class ScriptedCluster:
 
     def hurried(self, client: OffsetsClient, timeout_s: float = 1.0) -> OffsetsClient:
         """The same client with that much time, for calls that are to time out once it is connected."""
-        client._sessions.timeout_s = timeout_s
+        client._timeout_s = timeout_s
         return client
 
     def requests(self, request_class: Any, node: int | None = None) -> list[Any]:

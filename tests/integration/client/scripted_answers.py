@@ -16,12 +16,7 @@ from kafka.protocol.admin import (
     DescribeProducersResponse,
     ListGroupsResponse,
 )
-from kafka.protocol.consumer import (
-    FetchResponse,
-    ListOffsetsResponse,
-    OffsetCommitResponse,
-    OffsetFetchResponse,
-)
+from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse, OffsetCommitResponse, OffsetFetchResponse
 
 from airflow_kafka_offsets.client.requests.messages import (
     ConsumerGroupDescribeRequest,
@@ -107,6 +102,18 @@ def coordinators_are(broker: ScriptedBroker, *, errors: CodesByName = NO_CODES) 
     return answer
 
 
+def coordinators_on(cluster: ScriptedCluster, nodes: Mapping[str, int]) -> Answer:
+    """A FindCoordinator answer that names a broker for each group."""
+
+    def answer(request: Any) -> Any:
+        response = cluster.brokers[0].coordinators(request)
+        for each in response.coordinators:
+            each.node_id, each.port = nodes[each.key], cluster.brokers[nodes[each.key]].port
+        return response
+
+    return answer
+
+
 def offsets_are(offset: int, *, errors: Codes = NO_CODES, timestamp: int = -1) -> Answer:
     """A ListOffsets answer: the same offset everywhere."""
     topic_class = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -123,6 +130,11 @@ def offsets_are(offset: int, *, errors: Codes = NO_CODES, timestamp: int = -1) -
         )
 
     return lambda request: ListOffsetsResponse(topics=_answered(topic_class, partition, request))
+
+
+def start_and_end_are(start: int, end: int) -> Answer:
+    """A ListOffsets answer by what is asked for: the log's end, or anything else."""
+    return lambda request: offsets_are(end if request.topics[0].partitions[0].timestamp == -1 else start)(request)
 
 
 def _answered(topic_class: Any, partition: Callable[[TopicPartition], Any], request: Any) -> list[Any]:

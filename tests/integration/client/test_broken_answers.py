@@ -41,6 +41,7 @@ from tests.integration.client.scripted_answers import (
     commits_are_written,
     configs_are,
     consumer_groups_are,
+    coordinators_on,
     groups_are_listed,
     hang_up,
     offsets_are,
@@ -197,6 +198,23 @@ class TestThrottling:
             assert errors_of(client.list_offsets([B0, B1], OffsetSpec.LATEST)) == [None, None]
             assert time.monotonic() - started < GRACE_S
 
+    def test_it_is_waited_for_as_long_as_the_broker_says(self, one: Pieces) -> None:
+        one.broker.on(ListOffsetsRequest, throttled(offsets_are(5), 500), offsets_are(6))
+        one.client.list_offsets(ALL, OffsetSpec.LATEST)
+        started = time.monotonic()
+        assert [each.offset for each in one.client.list_offsets(ALL, OffsetSpec.LATEST)] == [6, 6, 6]
+        assert time.monotonic() - started > 0.4
+
+    def test_that_lasts_past_the_deadline_is_told_and_not_that_the_broker_is_down(self, one: Pieces) -> None:
+        one.broker.on(ListOffsetsRequest, throttled(offsets_are(5), 60_000))
+        one.client.list_offsets(ALL, OffsetSpec.LATEST)
+        started = time.monotonic()
+        (error, *_) = errors_of(one.cluster.hurried(one.client).list_offsets(ALL, OffsetSpec.LATEST))
+        assert time.monotonic() - started < GRACE_S
+        assert error is not None
+        assert (error.name, error.retriable) == ("THROTTLING_QUOTA_EXCEEDED", True)
+        assert "a quota throttles this client" in error.message
+
 
 SIZE, HEADER = 4, 9
 """Bytes of a frame that say its size, and where its body starts at the earliest."""
@@ -352,15 +370,3 @@ def first(answer: Answer, then: Answer) -> Answer:
     """An answer to the first request, and another one to all others."""
     answers = itertools.chain([answer], itertools.repeat(then))
     return lambda request: next(answers)(request)
-
-
-def coordinators_on(cluster: ScriptedCluster, nodes: Mapping[str, int]) -> Answer:
-    """A FindCoordinator answer that names a broker for each group."""
-
-    def answer(request: Any) -> Any:
-        response = cluster.brokers[0].coordinators(request)
-        for each in response.coordinators:
-            each.node_id, each.port = nodes[each.key], cluster.brokers[nodes[each.key]].port
-        return response
-
-    return answer

@@ -8,16 +8,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from airflow_kafka_offsets.client.connection.deadline import Deadline
-from airflow_kafka_offsets.client.connection.oauth_tokens import OAuthSettings, TokenSource
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.lookups.instant_lookup import Survey
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
@@ -26,7 +22,6 @@ from airflow_kafka_offsets.offsets.answers.logs import LogEpoch, LogExtent, LogE
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.kafka import Broker
-from dev.token_server import TokenServer
 from tests.integration.client.conftest import sasl_settings
 from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import commits_are
@@ -143,23 +138,6 @@ class TestSeveralAddresses:
         with pytest.raises(ClusterUnreachableError, match=r"kafka.example:9092 did not answer in time"):
             ask({"bootstrap.servers": "kafka.example:9092"})
         assert time.monotonic() - started < 2 + GRACE_S
-
-    def test_one_of_an_identity_server_that_does_not_answer_leaves_time_for_the_next(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with TokenServer({"me": "s3cret"}, tmp_path) as server:
-            port = urlsplit(server.endpoint).port or 0
-            look_up = socket.getaddrinfo
-            places = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (each, port)) for each in ("192.0.2.1", "127.0.0.1")]
-            monkeypatch.setattr(
-                socket,
-                "getaddrinfo",
-                lambda host, *of, **more: places if b"kafka" in str(host).encode() else look_up(host, *of, **more),
-            )
-            settings = OAuthSettings(
-                endpoint=f"http://kafka.example:{port}/token", client_id="me", client_secret="s3cret"
-            )
-            assert TokenSource(settings).token(Deadline.after(GRACE_S))
 
 
 def named(monkeypatch: pytest.MonkeyPatch, ports: list[int]) -> None:

@@ -9,7 +9,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags, LagStatus
+from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags, LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
 from tests.integration.client.scripted_answers import commits_are, offsets_are
@@ -62,8 +62,8 @@ class TestGroups:
     def test_say_the_same_as_when_their_topics_are_named(
         self, client: OffsetsClient, groups: list[str], keys: list[TopicPartition]
     ) -> None:
-        on_topics = client.group_lags(groups, topics=[keys[0].topic], both_ends=True)
-        on_partitions = client.group_lags(dict.fromkeys(groups, keys), both_ends=True)
+        on_topics = client.group_lags(groups, topics=[keys[0].topic])
+        on_partitions = client.group_lags(dict.fromkeys(groups, keys))
         assert [each.partitions for each in on_topics] == [each.partitions for each in on_partitions]
 
     def test_that_do_not_exist_are_unknown(
@@ -126,7 +126,7 @@ class TestRequests:
             assert [each.total for each in lags] == [6, 3]
         assert one.described_topics() == [["a", "b"]]
         assert one.located_groups() == [["g", "h"]]
-        assert one.asked_partitions(ListOffsetsRequest) == [[A0, B0, B1]] * 6
+        assert one.asked_partitions(ListOffsetsRequest) == [[A0, B0, B1]] * 9
 
     def test_name_to_the_coordinator_what_each_group_is_judged_on(self, one: Pieces) -> None:
         one.client.group_lags({"g": [A0, B1], "h": [B0]})
@@ -138,7 +138,7 @@ class TestRequests:
         assert named == {"g": [A0, B1], "h": [B0]}
 
     def test_take_three_rounds_at_first(self, one: Pieces) -> None:
-        """E16: leaders beside coordinators; commits; start and end of the logs, after the commits."""
+        """E16: leaders beside coordinators; commits; start and both ends of the logs, after the commits."""
         one.client.group_lags({"g": ALL})
         first, second, *rest = [type(each) for _, each in one.cluster.asked if type(each) is not MetadataRequest]
-        assert (first, second, rest) == (FindCoordinatorRequest, OffsetFetchRequest, [ListOffsetsRequest] * 2)
+        assert (first, second, rest) == (FindCoordinatorRequest, OffsetFetchRequest, [ListOffsetsRequest] * 3)

@@ -156,7 +156,7 @@ class TestOutdatedLeaders:
     def test_are_an_error_that_may_pass_until_there_is_a_newer_one(self, led: Led) -> None:
         led.is_told(Leader(1, 8), Leader(0, 7))
         led.cluster.brokers[1].on(ListOffsetsRequest, offsets_are(0, errors={A0: 6}))
-        (listed,) = led.cluster.client(timeout_s=1).list_offsets([A0], OffsetSpec.LATEST)
+        (listed,) = led.cluster.client(timeout_s=3).list_offsets([A0], OffsetSpec.LATEST)
         assert listed.error is not None
         assert (listed.error.name, listed.error.may_pass) == ("LEADER_NOT_AVAILABLE", True)
         assert "leader epoch 7, and epoch 8 is known" in listed.error.message
@@ -165,10 +165,9 @@ class TestOutdatedLeaders:
         """The epochs of a topic that becomes diskless begin anew under the same id."""
         led.is_told(Leader(1, 8), Leader(0, 2))
         assert led.described() == led.described() == Leader(1, 8)
-        opened = led.client._sessions._opened
+        opened = led.client._opened
         assert opened is not None
         opened.leaders.now_s = lambda: time.monotonic() + 400
-        assert led.described() == Leader(1, 8), "who asks rarely may have met the same outdated broker again"
         assert led.described() == Leader(0, 2)
         led.is_told(Leader(0, 1))
         assert led.described() == Leader(0, 2), "an older one yet may be outdated, too"

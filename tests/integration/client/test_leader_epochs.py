@@ -15,7 +15,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets, GroupOffsets, GroupsOffsets
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch, LogExtent, LogExtents
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag
+from airflow_kafka_offsets.offsets.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.leader_epochs_answers import epochs_end_at
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces

@@ -7,30 +7,24 @@ from typing import Any
 
 import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.records import FirstRecords, ReadPosition
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
-from tests.integration.client.scripted import Answer, ScriptedCluster
-from tests.integration.client.scripted_answers import batches_are, offsets_are, silence, throttled
+from tests.integration.client.scripted import ScriptedCluster
+from tests.integration.client.scripted_answers import batches_are, offsets_are, silence, start_and_end_are, throttled
 from tests.patience import GRACE_S
+from tests.unit.client.records import stored_batches
+from tests.unit.client.records.stored_batches import T0
 
-T0 = 1_735_689_600_000
 END = 9
 
 
 def batch(offset: int) -> bytes:
     """One record."""
-    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
-    builder.append(0, T0, None, b"value", [])
-    built = builder.build()
-    header = list(DefaultRecordBatch.HEADER_STRUCT.unpack_from(built))
-    header[0] = offset
-    DefaultRecordBatch.HEADER_STRUCT.pack_into(built, 0, *header)
-    return bytes(built)
+    return stored_batches.batch((offset, T0))
 
 
 FIVES = dict.fromkeys(ALL, batch(5))
@@ -125,16 +119,6 @@ class TestOffsetOutOfRange:
         one.broker.on(FetchRequest, batches_are({}, end=END, errors={A0: 1}), batches_are(FIVES, end=END))
         one.broker.on(ListOffsetsRequest, start_and_end_are(0, END))
         assert outcomes(search(one.client, A0)) == [5]
-
-
-def start_and_end_are(start: int, end: int) -> Answer:
-    """ListOffsets by what was asked for."""
-
-    def answer(request: Any) -> Any:
-        (asked,) = {each.timestamp for topic in request.topics for each in topic.partitions}
-        return offsets_are(end if asked == -1 else start)(request)
-
-    return answer
 
 
 class TestAnswersThatAreShort:
@@ -256,3 +240,10 @@ class TestManyReaders:
         found = one.client.first_records(positions, at_or_after_ms=T0 + 1)
         assert outcomes(found) == ["none to 60"] * 58
         assert len(asked(one)) <= 9
+
+    def test_of_a_topic_without_an_id_read_again_in_each_call(self, one: Pieces) -> None:
+        """E24: it may be another one by then."""
+        one.broker.on(FetchRequest, batches_are({A0: batch(8)}, end=END))
+        for _ in range(2):
+            assert outcomes(one.client.first_records([ReadPosition(*A0, 2)], at_or_after_ms=T0 + 1)) == ["none to 9"]
+        assert [each[A0][0] for each in asked(one)] == [2, 2]

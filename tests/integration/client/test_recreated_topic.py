@@ -30,7 +30,7 @@ def first_late(client: OffsetsClient, topic: str) -> int | None:
 
 def let_pass(client: OffsetsClient, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the client take its metadata for older than it is."""
-    opened = client._sessions._opened
+    opened = client._opened
     assert opened is not None
     monkeypatch.setattr(opened.leaders, "now_s", lambda: time.monotonic() + seconds)
 

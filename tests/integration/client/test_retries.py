@@ -13,11 +13,7 @@ from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, L
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.scripted import ScriptedCluster
-from tests.integration.client.scripted_answers import (
-    commits_are,
-    offsets_are,
-    silence,
-)
+from tests.integration.client.scripted_answers import commits_are, offsets_are, silence
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -196,7 +192,7 @@ class TestRounds:
             assert [each.total for each in client.group_lags(["g"])] == [1]
             assert len(cluster.requests(FindCoordinatorRequest)) == 0
             assert len(cluster.requests(MetadataRequest)) == 1
-            assert len(cluster.asked) == 4
+            assert len(cluster.asked) == 5
 
     def test_partitions_are_never_sent_twice(self) -> None:
         """E40"""

@@ -19,7 +19,7 @@ from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.offsets.answers.groups import EMPTY, GroupKind
-from airflow_kafka_offsets.offsets.groups.lag import LagStatus
+from airflow_kafka_offsets.offsets.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
 from dev.kafka import Broker
@@ -32,9 +32,9 @@ from tests.integration.client.scripted_answers import (
     commits_are,
     consumer_groups_are,
     groups_are_listed,
-    offsets_are,
     share_groups_are,
     shares_are,
+    start_and_end_are,
 )
 from tests.integration.conftest import MakeTopic, Produce
 from tests.patience import wait_until
@@ -157,16 +157,11 @@ class TestScripted:
 def only_listed(pieces: Pieces) -> Pieces:
     """Group g, which only the list of groups knows, is a share group; topic a's log ends at 5."""
     pieces.broker.on(OffsetFetchRequest, commits_are({}))
-    pieces.broker.on(ListOffsetsRequest, _from_0_to_5)
+    pieces.broker.on(ListOffsetsRequest, start_and_end_are(0, 5))
     pieces.broker.on(DescribeGroupsRequest, classic_groups_are({}))
     pieces.broker.on(ConsumerGroupDescribeRequest, consumer_groups_are({}))
     pieces.broker.on(ListGroupsRequest, groups_are_listed(Listed("g", "Stable", "Share", "share")))
     return pieces
-
-
-def _from_0_to_5(request: Any) -> Any:
-    earliest = request.topics[0].partitions[0].timestamp == -2
-    return offsets_are(0 if earliest else 5)(request)
 
 
 def a_share_group(pieces: Pieces, start: int, lag: int) -> Pieces:

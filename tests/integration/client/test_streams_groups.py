@@ -17,7 +17,7 @@ from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.errors import CommitRefusedError, ConditionFailedError, OffsetsError
 from airflow_kafka_offsets.offsets.answers.groups import EMPTY, GroupKind
-from airflow_kafka_offsets.offsets.groups.lag import LagStatus
+from airflow_kafka_offsets.offsets.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import SeenOffset, TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets

@@ -13,13 +13,11 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeGroupsRequest, 
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from airflow_kafka_offsets.client.requests.messages import (
-    ConsumerGroupDescribeRequest,
-)
+from airflow_kafka_offsets.client.requests.messages import ConsumerGroupDescribeRequest
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.errors import OffsetsError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag
+from airflow_kafka_offsets.offsets.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind
@@ -36,6 +34,7 @@ from tests.integration.client.scripted_answers import (
     groups_are_listed,
     metadata_is,
     offsets_are,
+    start_and_end_are,
 )
 
 UNDESCRIBABLE = (
@@ -80,12 +79,7 @@ def group_of(one: Pieces, commits: Mapping[TopicPartition, int], end: int = 5) -
     one.broker.on(DescribeGroupsRequest, classic_groups_are({"g": "Empty"}))
     one.broker.on(ConsumerGroupDescribeRequest, consumer_groups_are({}))
     one.broker.on(OffsetFetchRequest, commits_are(commits))
-
-    def ends(request: Any) -> Any:
-        earliest = request.topics[0].partitions[0].timestamp == -2
-        return offsets_are(0 if earliest else end)(request)
-
-    one.broker.on(ListOffsetsRequest, ends)
+    one.broker.on(ListOffsetsRequest, start_and_end_are(0, end))
 
 
 def read_by_g(one: Pieces, topic: str, commits: Mapping[TopicPartition, int]) -> None:
@@ -139,13 +133,6 @@ class TestLag:
             (None, code.name),
         ]
 
-    @each_of(*UNDESCRIBABLE)
-    def test_at_the_first_look_too(self, one: Pieces, code: Code) -> None:
-        group_of(one, self.COMMITS)
-        flawed = metadata_is(one.cluster, topics={"b": code.code})
-        one.broker.on(MetadataRequest, *[flawed] * times_asked(code), one.cluster.metadata)
-        assert [lag_of(one).total for _ in range(2)] == [None, 5]
-
     @pytest.mark.parametrize("flaw", [without_topic, without_partitions])
     def test_a_topic_that_an_answer_is_silent_about_is_in_error_too(self, one: Pieces, flaw: Any) -> None:
         group_of(one, self.COMMITS)
@@ -153,13 +140,6 @@ class TestLag:
         hurried = one._replace(client=one.cluster.client(timeout_s=3))
         totals = [lag_of(hurried).total for _ in range(2)]
         assert totals in ([None, 5], [5, 5])
-
-    def test_an_error_that_passes_is_asked_for_again(self, one: Pieces) -> None:
-        """E26"""
-        group_of(one, self.COMMITS)
-        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 5}), one.cluster.metadata)
-        assert lag_of(one).total == 5
-        assert one.described_topics() == [["a", "b"], ["b"]]
 
     def test_an_error_that_stays_is_told_in_time_for_the_ends(self, one: Pieces) -> None:
         group_of(one, self.COMMITS)
@@ -234,7 +214,8 @@ class TestSurveys:
         one.broker.on(MetadataRequest, flaw(one.cluster, "b"))
         one.broker.on(ListOffsetsRequest, offsets_are(5))
         one.broker.on(DescribeConfigsRequest, configs_are({}))
-        hurried = one.cluster.client(timeout_s=1)
+        one.client.cluster_id()
+        hurried = one.cluster.hurried(one.client)
         with pytest.raises(OffsetsError, match="topic b"):
             hurried.survey(["a", "b"])
         with pytest.raises(OffsetsError, match="topic b"):
@@ -249,15 +230,6 @@ class TestPatterns:
         resolver = Resolver(one.client, ledger, re.compile("[ab]"), IsolationLevel.READ_COMMITTED)
         with pytest.raises(OffsetsError, match="topic b: LEADER_NOT_AVAILABLE"):
             resolver.snapshot(AsOf(AsOfKind.LATEST))
-
-
-class TestFacts:
-    """What a commit, a pre-flight check and a verdict hold a window's topics against."""
-
-    def test_a_topic_that_two_answers_know_nothing_of_is_absent(self, one: Pieces) -> None:
-        one.broker.on(MetadataRequest, metadata_is(one.cluster, topics={"b": 3}))
-        one.broker.on(DescribeConfigsRequest, configs_are({}))
-        assert set(one.client.topic_facts(["a", "b"])) == {"a"}
 
 
 class TestAllGroups:

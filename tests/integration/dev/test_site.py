@@ -36,7 +36,7 @@ def test_has_a_page_for_each_of_the_docs_and_the_api(site: Path) -> None:
     wanted = {f"{page}.html".replace("README", "index") for page in pages}
     found = {str(page.relative_to(site)) for page in site.rglob("*.html")}
     assert wanted <= found
-    assert "api/airflow_kafka_offsets/operators/resolve_window.html" in found
+    assert "api/airflow_kafka_offsets/operators/resolve.html" in found
     assert (site / "pictures" / "windows-tile.svg").exists()
 
 
@@ -49,8 +49,8 @@ def test_says_where_each_public_name_is_as_sphinx_does(site: Path) -> None:
     registry = yaml.safe_load((ROOT / ".airflow-registry.yaml").read_text(encoding="utf-8"))
     listed = {each["module"] for kind in registry.values() if isinstance(kind, list) for each in kind}
     assert listed <= places.keys()
-    operator = "airflow_kafka_offsets.operators.resolve_window.KafkaResolveWindowOperator"
-    page = "api/airflow_kafka_offsets/operators/resolve_window.html"
+    operator = "airflow_kafka_offsets.operators.resolve.KafkaResolveWindowOperator"
+    page = "api/airflow_kafka_offsets/operators/resolve.html"
     assert places[operator] == ("py:class", f"{page}#KafkaResolveWindowOperator")
     assert places[f"{operator}.resolve"] == ("py:method", f"{page}#KafkaResolveWindowOperator.resolve")
     assert places["airflow_kafka_offsets.errors.DataLossError"][0] == "py:exception"

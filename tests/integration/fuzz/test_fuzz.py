@@ -2,7 +2,7 @@
 
 A wait that ends too early loses records, and one that never ends stops a pipeline: on a real cluster, for every history
 and at every look, condition and oracle have to agree. ``FUZZ_HISTORIES=5000`` draws more histories; a failure names
-its seed, and ``FUZZ_SEED=17,170`` replays these alone. ``FUZZ_RESTARTS=1`` restarts brokers meanwhile.
+its seed, and ``FUZZ_SEED=17,170`` replays these alone.
 """
 
 from __future__ import annotations
@@ -29,16 +29,13 @@ from tests.integration.fuzz.worker import Tally, run
 HISTORIES = int(os.environ.get("FUZZ_HISTORIES", "20"))
 SEEDS = [int(each) for each in os.environ.get("FUZZ_SEED", "").split(",") if each]
 WORKERS = 3
-RESTARTS = os.environ.get("FUZZ_RESTARTS") == "1"
-"""Restart brokers meanwhile. Only on request: librdkafka 2.16's admin client now and then takes the whole process along
-when its broker goes (an assertion in ``rd_kafka_enq_once_del_source_return``)."""
 
 
 class TestFuzz:
     @pytest.mark.timeout(1800)
     def test_no_false_pass_and_no_missed_pass(self, cluster: KafkaCluster) -> None:
         seeds = SEEDS or range(1, HISTORIES + 1)
-        tally = run(cluster, seeds, 1 if SEEDS else WORKERS, restarts=RESTARTS, replay=bool(SEEDS))
+        tally = run(cluster, seeds, 1 if SEEDS else WORKERS, replay=bool(SEEDS))
         print(tally)
         if tally.failures:
             pytest.fail("\n\n".join(report for _, report in sorted(tally.failures)), pytrace=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import queue
 import random
@@ -18,7 +17,6 @@ from confluent_kafka import KafkaException
 
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete
 from dev.cluster import KafkaCluster
-from dev.kafka import Broker
 from tests.integration.client.cases.workload import connected_client, new_name
 from tests.integration.fuzz import history as histories
 from tests.integration.fuzz.bench import Bench
@@ -30,7 +28,6 @@ from tests.integration.fuzz.topics import make_topics
 
 BATCH = 8
 """Topics are made for so many histories at once."""
-HISTORIES_PER_RESTART = 120
 MOST_FAILURES = 5
 KEPT = 3
 """Histories of each worker whose LogAppendTime topic is looked at again when its instants are a minute old."""
@@ -216,7 +213,7 @@ def _differences(execution: Execution, logs: Logs, commits: Mapping[int, int]) -
                 yield f"  p{number} {level} {offsets}, and should be {model.visible(level)}"
 
 
-def run(cluster: KafkaCluster, seeds: Sequence[int], workers: int, *, restarts: bool, replay: bool) -> Tally:
+def run(cluster: KafkaCluster, seeds: Sequence[int], workers: int, *, replay: bool) -> Tally:
     """Do the histories of these seeds."""
     tally, batches = Tally(), queue.SimpleQueue[list[int]]()
     for start in range(0, len(seeds), BATCH):
@@ -225,20 +222,6 @@ def run(cluster: KafkaCluster, seeds: Sequence[int], workers: int, *, restarts: 
         batches.put([])
     with ThreadPoolExecutor(workers) as threads:
         jobs = [threads.submit(Worker(cluster, tally, number, replay=replay).run, batches) for number in range(workers)]
-        for count in itertools.count(1):
-            while tally.histories < count * HISTORIES_PER_RESTART and not all(each.done() for each in jobs):
-                time.sleep(0.1)
-            if all(each.done() for each in jobs) or not restarts:
-                break
-            restart(cluster.brokers[count % len(cluster.brokers)], kill=count % 2 == 0)
-            tally.seen["restart"] += 1
-        for each in jobs:
-            each.result()
+    for each in jobs:
+        each.result()
     return tally
-
-
-def restart(broker: Broker, *, kill: bool) -> None:
-    """End a broker, in an orderly way or at once, and start it; from the main thread, to whose life it is bound."""
-    broker.kill() if kill else broker.stop()
-    broker.launch()
-    broker.wait_until_ready(cluster_size=3)

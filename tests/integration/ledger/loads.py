@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from upath import UPath
 
-from airflow_kafka_offsets.ledger import decisions, load_decisions
+from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
 from airflow_kafka_offsets.ledger.counted import Counted, counted as counted_by
 from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
-from airflow_kafka_offsets.ledger.entries import Attempted, Published, Verified
+from airflow_kafka_offsets.ledger.entries import Attempted, Audited, Published, Refused, Restarted, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
 from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
@@ -40,6 +40,11 @@ def new_ledger(root: Path | str) -> Ledger:
     made = Ledger(_path(root), "loads")
     made.create(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
     return made
+
+
+def again(ledger: Ledger) -> Ledger:
+    """The same ledger, as another process opens it."""
+    return Ledger(_path(ledger.uri.rpartition("/")[0]), ledger.pipeline)
 
 
 def _path(root: Path | str) -> UPath:
@@ -115,6 +120,13 @@ def begin(
     return found
 
 
+def refuse(ledger: Ledger, window: Window, error: str, message: str) -> None:
+    """A load is refused before an attempt begins."""
+    who = {"dag_id": "loads", "run_id": "r-2", "task_id": "load", "map_index": -1, "try_number": 1}
+    wish = Refused(window.name, who, error, message, LATER_MS)
+    ledger.change(lambda state: load_decisions.refuse(state, wish, window.manifest))
+
+
 def publish(ledger: Ledger, window: Window, who: Any = None, lost: Collection[LogRange] = (), **fields: Any) -> Window:
     """Attempt, result and publication. Returns the window as it is then.
 
@@ -140,6 +152,23 @@ def publish_result(ledger: Ledger, window: Window, result: RunResult, *, at_ms: 
 def publish_asked(counted: Counted) -> Published:
     """Publish what a driver has counted, as it is when Kafka has nothing against it."""
     return loads.returned(loads.publish_each_asked({0: counted})[0])
+
+
+def restart(ledger: Ledger, why: str = "re-created", truncated: Collection[SeenOffset] = ()) -> None:
+    """The topic begins anew, or goes on where it was truncated."""
+    wish = Restarted(LATER_MS, ("t",), why, truncated=tuple(truncated))
+    ledger.change(lambda state: corrections.restart(state, wish, ledger.contents))
+
+
+def void(ledger: Ledger, *windows: Window, force: bool = False) -> None:
+    ledger.change(lambda state: corrections.void(state, [each.name for each in windows], force=force))
+
+
+def audit(ledger: Ledger, window: Window, table: str, counts: Mapping[str, int]) -> None:
+    """Record what an audit has found about a table that something else writes."""
+    who = {"dag_id": "audits", "run_id": "r-1", "task_id": "audit"}
+    wish = Audited(window.name, table, "0000000a", "ab" * 32, counts, window.offsets, who, window.end_ms)
+    ledger.change(lambda state: load_decisions.audit(state, wish, window.manifest))
 
 
 def reload(ledger: Ledger, window: Window) -> None:

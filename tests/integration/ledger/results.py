@@ -14,8 +14,8 @@ from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally
+from airflow_kafka_offsets.offsets.windows.manifest import left_of
 from tests.unit.offsets.proof.results import run_result, tally_of
 
 FILES = ("part-00000.parquet", "part-00001.parquet")

@@ -58,25 +58,21 @@ def are_verified(windows: list[Window]) -> bool:
     return all(each.publication is not None and each.publication.verdict for each in windows)
 
 
-class TestAFew:
-    def test_increments_are_one_row(self, ledger: Ledger) -> None:
-        assert are_one_row(side_by_side(take, ledger, 12, 6))
-
-    def test_tasks_of_a_backfill_pin_load_and_publish(self, ledger: Ledger) -> None:
-        assert are_verified(side_by_side(load, ledger, 12, 6))
+MANY = pytest.mark.nightly("a minute each; a few of them show the same")
 
 
-@pytest.mark.nightly("a minute each; a few of them are above")
-class TestMany:
-    """On S3 fewer of them: moto answers a hundredth of what S3 does, and each that loses a number asks it again."""
+@pytest.fixture
+def share(root: str) -> float:
+    """How much of many is done on this store: moto answers a hundredth of what S3 does, and each that loses a number
+    asks it again."""
+    return 0.2 if root.startswith("s3") else 1.0
 
-    @pytest.fixture
-    def share(self, root: str) -> float:
-        """How much of the work is done on this store."""
-        return 0.2 if root.startswith("s3") else 1.0
 
-    def test_500_increments_by_16_threads_are_one_row(self, ledger: Ledger, share: float) -> None:
-        assert are_one_row(side_by_side(take, ledger, round(500 * share), 16))
+@pytest.mark.parametrize(("count", "threads"), [(12, 6), pytest.param(500, 16, marks=MANY)])
+def test_increments_are_one_row(ledger: Ledger, share: float, count: int, threads: int) -> None:
+    assert are_one_row(side_by_side(take, ledger, max(12, round(count * share)), threads))
 
-    def test_200_tasks_of_a_backfill_pin_load_and_publish_side_by_side(self, ledger: Ledger, share: float) -> None:
-        assert are_verified(side_by_side(load, ledger, round(200 * share), round(32 * share)))
+
+@pytest.mark.parametrize(("count", "threads"), [(12, 6), pytest.param(200, 32, marks=MANY)])
+def test_tasks_of_a_backfill_pin_load_and_publish(ledger: Ledger, share: float, count: int, threads: int) -> None:
+    assert are_verified(side_by_side(load, ledger, max(12, round(count * share)), max(6, round(threads * share))))

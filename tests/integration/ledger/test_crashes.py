@@ -16,7 +16,6 @@ from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger import corrections, decisions, file_lists, load_decisions, storage
 from airflow_kafka_offsets.ledger.counted import left_to_publish
-from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.verification import verify as verify_ledger
@@ -25,11 +24,14 @@ from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
 from tests.integration.ledger.loads import (
     AT_T0,
+    at_hour,
     begin,
     increment,
     load,
+    pin,
     publish_asked,
     resolve,
+    restart,
     store_result,
     verify,
     window,
@@ -199,12 +201,7 @@ def test_a_rewind_and_what_is_resolved_after_it(tmp_path: Path) -> None:
     def rewind_and_resolve(ledger: Ledger) -> None:
         if not any(window.offsets == 5 for window in ledger.read().windows.values()):
             change(corrections.rewind, ledger, to_ms=windows_of(ledger)[0].end_ms)
-        pinned = snapshot({0: AT_T0 + 15}, at_ms=T0 + 2 * 3_600_000)
-        asked = decisions.ResolvedOffsets(
-            ledger.state.number, 2 * T0, {pinned.timestamp_ms: ledger.contents.add_snapshot(pinned)}
-        )
-        extent = windows_of(ledger)[0].end_ms, pinned.timestamp_ms
-        ledger.change(lambda state: decisions.pin(state, [extent], asked, ledger.contents))
+        pin(ledger, at_hour(1), at_hour(2, AT_T0 + 15))
 
     for survivor in at_every_step(rewind_and_resolve, tmp_path / "start", tmp_path, 4):
         assert [each.offsets for each in windows_of(survivor)] == [10, 5]
@@ -217,19 +214,13 @@ def test_a_restart_and_the_window_after_it(tmp_path: Path) -> None:
 
     def restart_and_resolve(ledger: Ledger) -> None:
         if not ledger.read().restarts:
-            wish = Restarted(T0, ("t",), "re-created")
-            ledger.change(lambda state: corrections.restart(state, wish, ledger.contents))
-        later = snapshot({0: 7}, at_ms=T0 + 2 * 3_600_000, topic_id="id-2")
-        asked = decisions.ResolvedOffsets(
-            ledger.state.number, 2 * T0, {later.timestamp_ms: ledger.contents.add_snapshot(later)}
-        )
-        extent = windows_of(ledger)[0].end_ms, later.timestamp_ms
-        ledger.change(lambda state: decisions.pin(state, [extent], asked, ledger.contents))
+            restart(ledger)
+        pin(ledger, at_hour(1), snapshot({0: 7}, at_ms=T0 + 2 * 3_600_000, topic_id="id-2"))
 
     for survivor in at_every_step(restart_and_resolve, tmp_path / "start", tmp_path, 4):
         assert [each.offsets for each in windows_of(survivor)] == [10, 7]
-        (restart,) = survivor.state.restarts
-        assert restart.unloaded == (LogRange("t", 0, AT_T0 + 10, AT_T0 + 1010),)
+        (seam,) = survivor.state.restarts
+        assert seam.unloaded == (LogRange("t", 0, AT_T0 + 10, AT_T0 + 1010),)
 
 
 def take_increments(ledger: Ledger) -> None:

@@ -14,11 +14,12 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.errors import IntervalError
-from airflow_kafka_offsets.ledger import corrections, file_lists
+from airflow_kafka_offsets.ledger import file_lists
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.storage import StoredFiles
 from airflow_kafka_offsets.ledger.verification import verify
+from tests.integration.ledger import loads
 from tests.integration.ledger.loads import publish, reload, resolve
 from tests.integration.ledger.results import FILES
 
@@ -28,12 +29,10 @@ def listed(ledger: Ledger, window: Window) -> list[str] | None:
     return None if content is None else content.decode().splitlines()
 
 
-def void(ledger: Ledger, *windows: Window) -> None:
+def void(ledger: Ledger, window: Window) -> None:
     """As the command does."""
-    names = [each.name for each in windows]
-    ledger.change(lambda state: corrections.void(state, names, force=True))
-    for name in names:
-        file_lists.correct(ledger, name)
+    loads.void(ledger, window, force=True)
+    file_lists.correct(ledger, window.name)
 
 
 def test_a_window_has_a_list_once_it_is_published(ledger: Ledger) -> None:

@@ -8,14 +8,13 @@ from itertools import accumulate, pairwise
 
 import pytest
 
-from airflow_kafka_offsets.ledger import corrections, decisions
+from airflow_kafka_offsets.ledger import decisions
 from airflow_kafka_offsets.ledger.contents import Contents
-from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import Files
 from airflow_kafka_offsets.ledger.find import Found, OffsetPlace, find
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset, TopicPartition
-from tests.integration.ledger.loads import AT_T0, LATER_MS, load, pin, place, publish, resolve, window
+from tests.integration.ledger.loads import AT_T0, LATER_MS, at_hour, load, pin, place, publish, resolve, restart, window
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 P0 = TopicPartition("t", 0)
@@ -64,32 +63,23 @@ class TestFind:
         assert where(find(local, added, 35)) == [("window", window(3))]
 
     def test_an_empty_window_has_none(self, local: Ledger) -> None:
-        for hour, offset in enumerate((0, 10, 10, 20)):
-            place(local, snapshot({0: offset}, at_ms=T0 + hour * HOUR_MS))
-        instants = [T0 + hour * HOUR_MS for hour in range(4)]
-        asked = decisions.ResolvedOffsets(local.state.number, LATER_MS)
-        local.change(lambda state: decisions.pin(state, list(pairwise(instants)), asked, local.contents))
+        for earlier, later in pairwise(at_hour(hour, offset) for hour, offset in enumerate((0, 10, 10, 20))):
+            pin(local, earlier, later)
         assert where(find(local, P0, 10)) == [("window", window(2))]
 
 
 class TestALogThatBeganAnew:
     def test_may_have_had_an_offset_twice(self, local: Ledger) -> None:
         load(local, 0)
-        local.change(lambda state: corrections.restart(state, Restarted(1, ("t",), "re-created"), local.contents))
-        anew = snapshot({0: AT_T0 + 5}, at_ms=T0 + 2 * HOUR_MS, topic_id="id-2")
-        asked = decisions.ResolvedOffsets(
-            local.state.number, LATER_MS, {anew.timestamp_ms: local.contents.add_snapshot(anew)}
-        )
-        extent = T0 + HOUR_MS, anew.timestamp_ms
-        local.change(lambda state: decisions.pin(state, [extent], asked, local.contents))
+        restart(local)
+        pin(local, at_hour(1), snapshot({0: AT_T0 + 5}, at_ms=T0 + 2 * HOUR_MS, topic_id="id-2"))
         assert where(find(local, P0, AT_T0 + 3)) == [("window", window(0)), ("window", window(1))]
         assert where(find(local, P0, AT_T0 + 7)) == [("window", window(0))]
         assert where(find(local, P0, 3)) == [("window", window(1))]
 
     def test_where_it_was_truncated_goes_on_from_there(self, local: Ledger) -> None:
         load(local, 0)
-        wish = Restarted(1, ("t",), "truncated", truncated=(SeenOffset("t", 0, AT_T0 + 6, 1),))
-        local.change(lambda state: corrections.restart(state, wish, local.contents))
+        restart(local, "truncated", (SeenOffset("t", 0, AT_T0 + 6, 1),))
         pin(local, snapshot({0: 0}, at_ms=T0 + HOUR_MS), snapshot({0: AT_T0 + 20}, at_ms=T0 + 2 * HOUR_MS))
         assert where(find(local, P0, AT_T0 + 3)) == [("window", window(0))]
         assert where(find(local, P0, AT_T0 + 8)) == [("window", window(0)), ("window", window(1))]
@@ -98,8 +88,7 @@ class TestALogThatBeganAnew:
     def test_has_a_hole_between_its_windows_before_and_after_the_truncation(self, local: Ledger) -> None:
         load(local, 0)
         place(local, snapshot({0: AT_T0 + 40}, at_ms=T0 + 2 * HOUR_MS))
-        wish = Restarted(1, ("t",), "truncated", truncated=(SeenOffset("t", 0, AT_T0 + 30, 1),))
-        local.change(lambda state: corrections.restart(state, wish, local.contents))
+        restart(local, "truncated", (SeenOffset("t", 0, AT_T0 + 30, 1),))
         pin(local, snapshot({0: 0}, at_ms=T0 + 2 * HOUR_MS), snapshot({0: AT_T0 + 35}, at_ms=T0 + 3 * HOUR_MS))
         (found,) = find(local, P0, AT_T0 + 15)
         assert (found.where, found.earlier and found.earlier.name) == ("hole", window(0))

@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_kafka_offsets.ledger import corrections, holes
-from airflow_kafka_offsets.ledger.entries import Restarted
-from airflow_kafka_offsets.ledger.holes import Hole, stretches
+from airflow_kafka_offsets.ledger import holes
+from airflow_kafka_offsets.ledger.holes import Hole, unloaded_stretches, unpublished_stretches
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.offsets.answers.logs import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
-from tests.integration.ledger.loads import LATER_MS, pin, publish
+from tests.integration.ledger.loads import audit, pin, publish, reload as load_again, restart, void
 from tests.unit.offsets.builders import HOUR_MS, T0, boundary, snapshot
 
 MINUTE_MS = HOUR_MS // 60
@@ -100,8 +99,7 @@ class TestBetweenPublishedWindows:
     def test_of_a_topic_that_was_made_anew_in_it_there_is_what_the_new_one_has(self, local: Ledger) -> None:
         """What was left of the old one, the restart tells."""
         published(local, 0, 10)
-        wish = Restarted(T0, ("t",), "re-created")
-        local.change(lambda state: corrections.restart(state, wish, local.contents))
+        restart(local)
         anew = [snapshot({0: offset}, at_ms=T0 + offset * MINUTE_MS, topic_id="id-2") for offset in (20, 30)]
         publish(local, pin(local, *anew))
         (hole,) = holes.holes_of(local)
@@ -111,8 +109,7 @@ class TestBetweenPublishedWindows:
         """The window that had it can't be loaded any more, and the next ones don't wait for it."""
         published(local, 0, 10)
         ended = pinned(local, 10, 30)
-        wish = Restarted(T0, ("t",), "re-created")
-        local.change(lambda state: corrections.restart(state, wish, local.contents))
+        restart(local)
         assert holes.ended_windows(local) == [ended]
         anew = [snapshot({0: each}, at_ms=T0 + (30 + each) * MINUTE_MS, topic_id="id-2") for each in (5, 10)]
         waiting = pin(local, at(30), anew[0])
@@ -128,9 +125,8 @@ class TestBetweenPublishedWindows:
         pairs = [with_another_topic(at(minute), minute) for minute in (0, 10, 30)]
         publish(local, pin(local, *pairs[:2]))
         gone = pin(local, *pairs[1:])
-        wish = Restarted(T0, ("t",), "re-created")
-        local.change(lambda state: corrections.restart(state, wish, local.contents))
-        local.change(lambda state: corrections.void(state, [gone.name]))
+        restart(local)
+        void(local, gone)
         now = with_another_topic(snapshot({0: 4}, at_ms=T0 + 40 * MINUTE_MS, topic_id="id-3"), 40)
         publish(local, pin(local, pairs[2], now))
         (hole,) = holes.holes_of(local)
@@ -222,12 +218,34 @@ class TestStretches:
 
     def test_are_windows_that_are_pinned_and_time_that_no_window_has(self, local: Ledger) -> None:
         first, _, last = pinned(local, 0, 10), published(local, 20, 30), pinned(local, 30, 40)
-        parts = list(stretches(local.state))
+        parts = list(unpublished_stretches(local.state))
         assert [each.window for each in parts] == [first, None, last]
         assert [sum(part.span for part in local.between(*each[:2])) for each in parts] == [10, 10, 10]
 
+    def test_are_not_windows_whose_tables_something_else_writes_and_audits_have_found_complete(
+        self, local: Ledger
+    ) -> None:
+        """All windows that Connect wrote, and of which one lacks a record; one that is published is judged by that."""
+        complete, lacking, unaudited = (pinned(local, start, start + 10) for start in (0, 10, 20))
+        both, ours = pinned(local, 30, 40), published(local, 40, 50)
+        for window, table, counts in [
+            (complete, "lake.orders", {}),
+            (lacking, "lake.orders", {"missing": 1}),
+            (both, "lake.orders", {}),
+            (both, "lake.copies", {"not_yet": 10}),
+            (ours, "lake.orders", {"missing": 1}),
+        ]:
+            audit(local, window, table, counts)
+        assert [each.window and each.window.name for each in unloaded_stretches(local.state)] == [
+            each.name for each in (lacking, unaudited, both)
+        ]
+        (claim,) = (each for each in verify(local) if each.claim == "unpublished")
+        assert complete.name not in claim.found
+        assert lacking.name in claim.found
+        load_again(local, ours)
+        assert [each.window for each in unloaded_stretches(local.state)][-1] == local.window(ours.name)
+
     def test_of_a_topic_that_was_made_anew_since_nothing_can_be_loaded(self, local: Ledger) -> None:
         pinned(local, 0, 10)
-        wish = Restarted(LATER_MS, ("t",), "re-created")
-        local.change(lambda state: corrections.restart(state, wish, local.contents))
-        assert [local.between(*each[:2]) for each in stretches(local.state)] == [[]]
+        restart(local)
+        assert [local.between(*each[:2]) for each in unpublished_stretches(local.state)] == [[]]

@@ -10,23 +10,14 @@ from pathlib import Path
 import pytest
 from airflow.sdk import ObjectStoragePath
 
-from airflow_kafka_offsets.errors import (
-    ConfigurationError,
-    LedgerConflictError,
-    LedgerCorruptError,
-)
+from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.files import commit_file, snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
-from tests.integration.ledger.loads import at_hour, place, resolve, window
+from tests.integration.ledger.loads import again, at_hour, place, resolve, window
 from tests.unit.offsets.builders import T0
 
 LEVEL = IsolationLevel.READ_COMMITTED
-
-
-def again(ledger: Ledger) -> Ledger:
-    """The same ledger, as another process opens it."""
-    return Ledger(ObjectStoragePath(ledger.uri.rpartition("/")[0]), ledger.pipeline)
 
 
 class TestPipeline:

@@ -10,12 +10,7 @@ from typing import Any, cast
 import pytest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
-from airflow_kafka_offsets.errors import (
-    CommitConflictError,
-    CountedTwiceError,
-    LedgerConflictError,
-    UnprovenError,
-)
+from airflow_kafka_offsets.errors import CommitConflictError, CountedTwiceError, LedgerConflictError, UnprovenError
 from airflow_kafka_offsets.ledger import corrections, load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import result_file
 from airflow_kafka_offsets.ledger.counted import left_to_publish

@@ -20,9 +20,8 @@ from werkzeug.serving import make_server
 from airflow_kafka_offsets.errors import ExclusiveCreateError, StoreFailedError
 from airflow_kafka_offsets.ledger import storage
 from airflow_kafka_offsets.ledger.entries import Snapshotted
-from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.storage import LedgerPath, create_exclusive
-from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from tests.integration.ledger.loads import new_ledger
 
 CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
 
@@ -108,18 +107,12 @@ def root_on(s3: Watched, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"s3://{name}@{bucket}/ledgers"
 
 
-def opened(root: str) -> Ledger:
-    ledger = Ledger(ObjectStoragePath(root), "loads")
-    ledger.create(["t"], "cluster-1", IsolationLevel.READ_COMMITTED)
-    return ledger
-
-
 def test_a_store_that_lets_both_writers_win_is_refused_by_its_endpoint(
     careless: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = root_on(careless, monkeypatch)
     with pytest.raises(ExclusiveCreateError, match=rf"s3.*{careless.endpoint}.*If-None-Match.*Update that server"):
-        opened(root)
+        new_ledger(root)
     assert ObjectStoragePath(root).fs.find(ObjectStoragePath(root).path) == []
 
 
@@ -130,14 +123,14 @@ def test_an_error_is_no_proof_that_a_store_keeps_the_promise(
     root = root_on(careless, monkeypatch)
     careless.denied = {careless.puts + 2}
     with pytest.raises(PermissionError, match="Not now"):
-        opened(root)
+        new_ledger(root)
     assert ObjectStoragePath(root).fs.find(ObjectStoragePath(root).path) == []
     with pytest.raises(ExclusiveCreateError):
-        opened(root)
+        new_ledger(root)
 
 
 def test_a_store_that_keeps_the_promise_holds_nothing_of_the_probe(root: str) -> None:
-    ledger = opened(root)
+    ledger = new_ledger(root)
     assert ledger.files.names("log/00000") == ["00000001.json"]
     assert [each for each in ledger.folder.fs.find(ledger.folder.path) if "probe" in each] == []
 
@@ -145,9 +138,9 @@ def test_a_store_that_keeps_the_promise_holds_nothing_of_the_probe(root: str) ->
 def test_it_is_asked_once_a_ledger(careful: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     root = root_on(careful, monkeypatch)
     before = careful.puts
-    opened(root)
+    new_ledger(root)
     assert careful.puts == before + 3  # two of the probe, and the first commit
-    opened(root)
+    new_ledger(root)
     assert careful.puts == before + 3
 
 
@@ -180,7 +173,7 @@ def test_a_commit_that_was_stored_and_reported_as_failed_is_ones_own(
     careful: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client asks again, and is told that the name is taken: by itself."""
-    ledger = opened(root_on(careful, monkeypatch))
+    ledger = new_ledger(root_on(careful, monkeypatch))
     careful.lost = 1
     number = ledger.change(lambda state: [Snapshotted(1, "0" * 64)] if state.number < 2 else ())
     assert (number, careful.lost) == (2, 0)

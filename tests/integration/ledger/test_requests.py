@@ -10,10 +10,9 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_offsets.ledger import load_decisions
-from airflow_kafka_offsets.ledger.counted import counted as counted_by
+from airflow_kafka_offsets.ledger.counted import counted as counted_by, statuses
 from airflow_kafka_offsets.ledger.entries import AnyEntry, Attempted, Output, Pinned, Published, Snapshotted, Verified
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_status import statuses
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from tests.integration.counting_s3 import Count, count, counting_server, root
 from tests.integration.ledger.loads import begin, load, new_ledger, publish_asked, resolve

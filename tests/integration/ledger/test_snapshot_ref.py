@@ -11,12 +11,11 @@ import pytest
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.ledger import corrections, decisions
 from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
-from airflow_kafka_offsets.ledger.entries import Restarted
 from airflow_kafka_offsets.ledger.files import snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind
-from airflow_kafka_offsets.references.snapshot_ref import SnapshotRef, last_published_end, offsets_in
-from tests.integration.ledger.loads import AT_T0, load, new_ledger, resolve
+from airflow_kafka_offsets.references import SnapshotRef, last_published_end, offsets_in
+from tests.integration.ledger.loads import AT_T0, load, new_ledger, resolve, restart
 from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 
@@ -81,5 +80,5 @@ class TestTheLastPublishedEnd:
 
     def test_has_no_topics_that_have_begun_anew_since(self, local: Ledger) -> None:
         load(local, 0)
-        local.change(lambda state: corrections.restart(state, Restarted(1, ("t",), "re-created"), local.contents))
+        restart(local)
         assert list(last_published_end(local).items()) == []

@@ -8,20 +8,31 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from upath import UPath
 
-from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
+from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import result_file
-from airflow_kafka_offsets.ledger.entries import Output, Pinned, Published, Restarted, Snapshotted, Voided
+from airflow_kafka_offsets.ledger.entries import Output, Pinned, Published, Snapshotted, Voided
 from airflow_kafka_offsets.ledger.files import attempt_folder, manifest_file, snapshot_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.verification import Claim, verify
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from tests.integration.ledger.loads import AT_T0, LATER_MS, at_hour, begin, derive, load, publish, resolve, store_result
+from tests.integration.ledger.loads import (
+    AT_T0,
+    again,
+    at_hour,
+    begin,
+    derive,
+    load,
+    pin,
+    publish,
+    reload,
+    resolve,
+    restart,
+    store_result,
+)
 from tests.integration.ledger.results import RUN, result_of
-from tests.unit.offsets.builders import HOUR_MS, T0, snapshot
 
 
 def broken(ledger: Ledger, *, full: bool = False) -> list[Claim]:
@@ -75,23 +86,16 @@ class TestVerify:
 
     def test_one_that_is_to_be_loaded_again_is_told(self, local: Ledger) -> None:
         window = load(local, 0)
-        local.change(lambda state: load_decisions.reload(state, [window.name]))
+        reload(local, window)
         assert claims(local, "unpublished") == [f"not loaded yet: {window.name} (pinned, to be loaded again)"]
         assert not broken(local)
 
     def test_a_restart_shows_the_seam_and_what_was_left(self, local: Ledger) -> None:
         load(local, 0)
-        cut = (SeenOffset("t", 0, AT_T0 + 4, 1),)
-        wish = Restarted(LATER_MS, ("t",), "truncated", truncated=cut)
-        local.change(lambda state: corrections.restart(state, wish, local.contents))
+        restart(local, "truncated", [SeenOffset("t", 0, AT_T0 + 4, 1)])
         (seam,) = claims(local, "restart")
         assert seam.startswith("t began anew after 2026-11-21T07:00:00.000Z: truncated; at least 1000 offsets of the")
-        later = snapshot({0: AT_T0 + 9}, at_ms=T0 + 2 * HOUR_MS, resolved_at_ms=LATER_MS)
-        asked = decisions.ResolvedOffsets(
-            local.state.number, LATER_MS, {later.timestamp_ms: local.contents.add_snapshot(later)}
-        )
-        extent = T0 + HOUR_MS, later.timestamp_ms
-        local.change(lambda state: decisions.pin(state, [extent], asked, local.contents))
+        pin(local, at_hour(1), at_hour(2, AT_T0 + 9))
         assert [each.offsets for each in local.state.windows.values()] == [10, 5]
         assert broken(local, full=True) == []
 
@@ -139,7 +143,7 @@ class TestDamage:
         damaged = publish(local, resolve(local, 0))
         load(local, 2)
         harm(local, damaged)
-        first = broken(opened_again(local))[0]
+        first = broken(again(local))[0]
         assert first.window == damaged.name
         assert re.search(found, first.found), first.found
 
@@ -191,22 +195,18 @@ def replace_window(ledger: Ledger, other: Window, window: Window, sha256: str) -
     return ledger
 
 
-def opened_again(ledger: Ledger) -> Ledger:
-    return Ledger(UPath(ledger.uri.rpartition("/")[0]), ledger.pipeline)
-
-
 class TestWhatWasVerifiedBefore:
     def test_is_not_read_again_without_full(self, local: Ledger) -> None:
         windows = [load(local, hour) for hour in range(4)]
         replaced(manifest_of, b"{}")(local, windows[2])
-        fresh = opened_again(local)
+        fresh = again(local)
         assert broken(fresh) == []
         assert claims(fresh, "window") == ["4 windows, verified when they were loaded"]
         assert [each.window for each in broken(fresh, full=True)] == [windows[2].name]
 
     def test_is_read_once_it_is_to_be_loaded_again(self, local: Ledger) -> None:
         window = load(local, 0)
-        local.change(lambda state: load_decisions.reload(state, [window.name]))
+        reload(local, window)
         assert claims(local, "window") == ["read = written = log, 10 rows"]
 
     def test_of_a_snapshot_beside_a_hole_that_was_lost_it_is_no_hole(self, local: Ledger) -> None:
@@ -215,13 +215,13 @@ class TestWhatWasVerifiedBefore:
         later = load(local, 2)
         place = local.folder / snapshot_file(local.state.snapshots[later.start_ms].offsets)
         place.fs.rm(place.path)
-        (claim,) = broken(opened_again(local))
+        (claim,) = broken(again(local))
         assert claim.claim == "snapshots"
 
     def test_of_a_snapshot_that_was_lost_full_says_so(self, local: Ledger) -> None:
         load(local, 0)
         replaced(end_of, None)(local, local.window(next(iter(local.state.windows))))
-        assert {each.claim for each in broken(opened_again(local), full=True)} == {"window", "snapshots"}
+        assert {each.claim for each in broken(again(local), full=True)} == {"window", "snapshots"}
 
     def test_snapshots_that_run_backwards_are_named(self, local: Ledger) -> None:
         load(local, 0)

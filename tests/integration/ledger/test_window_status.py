@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.attempt_files import failure_file
-from airflow_kafka_offsets.ledger.counted import left_to_publish
+from airflow_kafka_offsets.ledger.counted import WindowStatus, left_to_publish, running_ms, status, statuses
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.window_status import WindowStatus, running_ms, status, statuses
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from tests.integration.ledger.loads import (
@@ -17,6 +15,8 @@ from tests.integration.ledger.loads import (
     load,
     publish,
     publish_asked,
+    refuse,
+    reload,
     resolve,
     store_result,
     verify,
@@ -74,6 +74,17 @@ class TestStatus:
         assert now(local, window) is WindowStatus.PROVED
         assert left_to_publish(local, local.window(window.name)) is not None
 
+    def test_is_failed_where_a_load_was_refused_before_it_began_unless_another_runs(self, local: Ledger) -> None:
+        window = resolve(local, 0)
+        refuse(local, window, "DataLossError", "gone")
+        assert now(local, window) is WindowStatus.FAILED
+        attempt = begin(local, window)
+        assert now(local, window) is WindowStatus.LOADING
+        refuse(local, window, "DataLossError", "gone")
+        assert now(local, window) is WindowStatus.LOADING
+        publish_asked(store_result(local, window, result_of(local, window, attempt)))
+        assert now(local, window) is WindowStatus.PUBLISHED
+
     def test_is_that_of_the_newest_attempt(self, local: Ledger) -> None:
         window = resolve(local, 0)
         local.attempt(window.name, begin(local, window).number).record_failure(NOTE)
@@ -82,7 +93,7 @@ class TestStatus:
 
     def test_is_that_of_a_new_load_once_the_window_is_to_be_loaded_again(self, local: Ledger) -> None:
         window = load(local, 0)
-        local.change(lambda state: load_decisions.reload(state, [window.name]))
+        reload(local, window)
         assert now(local, window) is WindowStatus.PINNED
         assert local.window(window.name).publication is not None, "readers keep the rows"
         publish(local, window)

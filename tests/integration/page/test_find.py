@@ -54,7 +54,7 @@ class TestPlace:
         assert (place["where"], place["window"], place["state"]) == (where, window(hour), state)
         failure = place["failure"]
         assert (failure and (failure["error"], failure["why"])) == (
-            ("UnprovenError", "What was read or written isn't what the window has") if state == "failed" else None
+            ("UnprovenError", "What was read or written differs from the manifest") if state == "failed" else None
         )
 
     @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ class TestWhatIsNext:
             "state": None,
             "start_ms": T0 + 3 * HOUR_MS,
             "end_ms": T0 + 4 * HOUR_MS,
+            "increments": False,
             "length_ms": HOUR_MS,
             "delay_ms": 7 * MINUTE_MS,
             "backfills": 0,
@@ -82,7 +83,15 @@ class TestWhatIsNext:
             publish_after(paced, made, 2 * MINUTE_MS)
         found = ask()["overview"]["next"]
         assert (found["start_ms"], found["length_ms"]) == (T0 + 45 * MINUTE_MS, 15 * MINUTE_MS)
-        assert found["delay_ms"] == 2 * MINUTE_MS
+        assert (found["delay_ms"], found["increments"]) == (2 * MINUTE_MS, True)
+
+    def test_is_not_told_by_the_first_increment_which_may_be_a_moment_long(self, paced: Ledger, ask: Ask) -> None:
+        """It has all that was there before, and starts where the pipeline begins. Alone, it says a minute."""
+        made = increment(paced, "run-0", latest(0), snapshot({0: AT_T0}, at_ms=T0 - 1))
+        publish_after(paced, made, MINUTE_MS)
+        assert ask()["overview"]["next"]["length_ms"] == MINUTE_MS
+        publish_after(paced, increment(paced, "run-1", latest(6)), MINUTE_MS)
+        assert ask()["overview"]["next"]["length_ms"] == 6 * MINUTE_MS
 
     def test_of_a_dag_that_catches_up_days_are_no_usual_delay(self, paced: Ledger, ask: Ask) -> None:
         for hour in range(3):
@@ -107,6 +116,8 @@ class TestWhatIsNext:
         assert found == [("lake.orders: complete", True), ("lake.orders: 3 records missing", False)]
         assert answer["overview"]["audits"] == [f"table lake.orders: 3 records missing (audit of window {made.name})"]
         assert (answer["overview"]["next"]["window"], answer["overview"]["next"]["start_ms"]) == (None, made.end_ms)
+        assert answer["overview"]["unloaded_from_ms"] == made.start_ms, "the first hour is in its table"
+        assert (answer["overview"]["states"], answer["overview"]["audited"]) == ({"pinned": 2}, 2)
 
     def test_is_known_where_the_first_load_has_failed_and_unknown_without_windows(
         self, paced: Ledger, ask: Ask

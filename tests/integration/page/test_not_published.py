@@ -29,6 +29,7 @@ from tests.integration.ledger.loads import (
     pin,
     place,
     publish,
+    refuse,
     resolve,
     store_result,
     window,
@@ -79,6 +80,34 @@ class TestStates:
         running = [each["running_ms"] for each in answer["entries"]]
         assert [each is None for each in running] == [each != "loading" for each in expected]
         assert running[1] >= 3 * HOUR_MS
+
+
+class TestRefused:
+    """Loads that were refused before an attempt began, as when Kafka no longer has the window's records."""
+
+    def test_are_failed_and_say_why_what_helps_and_who_wanted_them(self, late: Ledger, ask: Ask, log_in: As) -> None:
+        hour = resolve(late, 0)
+        refuse(late, hour, "DataLossError", "3 of 10 offsets are gone")
+        answer = ask()
+        assert states(answer) == ["failed"]
+        (failure,) = answer["overview"]["failures"]
+        assert (failure["window"], failure["why"]) == (hour.name, "Kafka no longer has all of the window's records")
+        assert answer["entries"][0]["failure"]["helps"].startswith("Clearing the task doesn't bring them back")
+        assert answer["overview"]["dag_ids"] == ["loads"]
+        browser = TestClient(make_app(), cookies=log_in("admin").cookies)
+        panel = browser.get(f"/api/pipelines/late/windows/{hour.name}").json()
+        assert (panel["attempts"], panel["said"]) == ([], "Its newest load was refused before an attempt began.")
+        refusal = panel["refusal"]
+        assert (refusal["run_id"], refusal["failure"]["message"]) == ("r-2", "3 of 10 offsets are gone")
+        where = {"topic": "t", "partition": 0, "offset": AT_T0}
+        (place,) = browser.get("/api/pipelines/late/records", params=where).json()["places"]
+        assert (place["state"], place["run_id"], place["failure"]["error"]) == ("failed", "r-2", "DataLossError")
+
+    def test_take_the_place_of_why_the_attempt_before_has_failed(self, late: Ledger, ask: Ask) -> None:
+        hour = resolve(late, 0)
+        late.attempt(hour.name, begin(late, hour).number).record_failure(FailureNote("UnprovenError", "why"))
+        refuse(late, hour, "ClusterUnreachableError", "no broker")
+        assert [each["error"] for each in ask()["overview"]["failures"]] == ["ClusterUnreachableError"]
 
 
 class TestNotPublished:

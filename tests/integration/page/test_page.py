@@ -18,9 +18,8 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.lineage.links import window_page
 from airflow_kafka_offsets.lineage.task_window import TaskWindow
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
-from airflow_kafka_offsets.offsets.audits.findings import Finding, Problem
-from airflow_kafka_offsets.offsets.audits.report import PartitionCounts
+from airflow_kafka_offsets.offsets.answers.logs import TopicFacts
+from airflow_kafka_offsets.offsets.audits.report import Finding, PartitionCounts, Problem
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
@@ -190,7 +189,7 @@ class TestSaysWhatTheCommandsSay:
         failed = answer["entries"][6]["failure"]
         assert (failed["error"], failed["why"]) == (
             "UnprovenError",
-            "What was read or written isn't what the window has",
+            "What was read or written differs from the manifest",
         )
         assert "once the job or the sink is mended" in failed["helps"], "clearing it alone can't help"
 
@@ -225,7 +224,7 @@ class TestSaysWhatTheCommandsSay:
             complete(manifest),
             counts={"missing": 2},
             findings=(Finding(Problem.MISSING, "t", 0, AT_T0 + 3, AT_T0 + 5, 2, T0, T0, "0" * 16),),
-            partitions=(PartitionCounts(*whole, OFFSETS - 2, OFFSETS, checksum),),
+            partitions=(PartitionCounts(*whole, OFFSETS - 2, 7, OFFSETS, checksum),),
             audited_ms=LATER_MS,
         )
         assert recorded(audited, report, dag_id="loads", run_id="r-1", task_id="audit") == report

@@ -12,13 +12,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark import (
-    DeltaSink,
-    Derived,
-    FileSink,
-    IcebergSink,
-    Sink,
-)
+from airflow_kafka_offsets.spark import DeltaSink, Derived, FileSink, IcebergSink, Sink
 from airflow_kafka_offsets.spark.pinned import PinnedWindow
 from tests.integration.spark.conftest import flight_records
 from tests.integration.spark.publishing import publish

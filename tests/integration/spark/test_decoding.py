@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.spark import FileSink, ValueFormat, read_published
@@ -55,6 +56,7 @@ CHANGED = [
     ('{"x": 1795154400}', "x TIMESTAMP", "2026-11-20 06:00:00"),
     ('{"x": "2026-11-20T06:00:00.123456789Z"}', "x TIMESTAMP", "2026-11-20 06:00:00.123456"),
     ('{"x": "\\ud800"}', "x STRING", "?"),
+    ('{"x": null}', "x INT NOT NULL", None),
     ('{"x": 1, "x": 2}', "x INT", "2"),
     ('{"x": 1} {"x": 2}', "x INT", "1"),
 ]
@@ -134,6 +136,13 @@ class TestTextAndJson:
                 (row,) = rows.selectExpr("string(value.x) AS x", "value_error").collect()
                 assert tuple(row) == (expected, None), text
 
+    def test_a_time_without_a_date_is_one_of_the_day_of_the_load(self, spark: SparkSession) -> None:
+        with held(spark, "spark.sql.session.timeZone", lambda _: "UTC"):
+            rows = decode_column(_values(spark, b'{"x": "06:30"}'), "value", ValueFormat("json", "x TIMESTAMP"), None)
+            before = datetime.now(UTC)
+            (row,) = rows.selectExpr("string(value.x) AS x", "value_error").collect()
+        assert tuple(row) in [(f"{day:%Y-%m-%d} 06:30:00", None) for day in (before, datetime.now(UTC))]
+
     @pytest.mark.parametrize(
         ("schema", "said"),
         [
@@ -146,6 +155,16 @@ class TestTextAndJson:
     )
     def test_a_schema_that_no_table_can_have_is_refused(self, spark: SparkSession, schema: str, said: str) -> None:
         with pytest.raises(ConfigurationError, match=said):
+            decode_column(_values(spark, b"{}"), "value", ValueFormat("json", schema), None)
+
+    @pytest.mark.parametrize("schema", ["x TINYINT", "a INT, x ARRAY<STRUCT<c: MAP<STRING, TINYINT>>>"])
+    def test_a_type_as_which_spark_reads_other_numbers_is_refused(self, spark: SparkSession, schema: str) -> None:
+        """Its parser takes 128 to 255 for negative numbers."""
+        (read,) = (
+            _values(spark, b'{"x": 200}').select(F.from_json(F.col("value").cast("string"), "x TINYINT").x).first()
+        )
+        assert read == -56
+        with pytest.raises(ConfigurationError, match=r"TINYINT, .* Name it SMALLINT"):
             decode_column(_values(spark, b"{}"), "value", ValueFormat("json", schema), None)
 
 

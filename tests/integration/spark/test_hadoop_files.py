@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.spark.session.files import HadoopFiles, hadoop_uri
+from airflow_kafka_offsets.spark.session.files import HadoopFiles
 
 
 @pytest.fixture
@@ -28,21 +28,6 @@ class TestFiles:
     def test_what_is_missing_is_none_or_nothing(self, files: HadoopFiles, tmp_path: Path) -> None:
         assert files.read(f"file://{tmp_path}/missing") is None
         assert files.names(f"file://{tmp_path}/missing") == []
-
-    @pytest.mark.parametrize(
-        ("given", "expected"),
-        [
-            ("s3://lake/flights/", "s3a://lake/flights"),
-            ("s3://aws_default@lake/flights", "s3a://lake/flights"),
-            ("gs://gcp@lake/flights", "gs://lake/flights"),
-            ("abfss://lake@account.dfs.core.windows.net/x", "abfss://lake@account.dfs.core.windows.net/x"),
-            ("hdfs://namenode:9000/x", "hdfs://namenode:9000/x"),
-            ("file:///x", "file:///x"),
-        ],
-    )
-    def test_paths_are_spelled_as_hadoop_does(self, given: str, expected: str) -> None:
-        """What stands before an ``@`` is a connection's id on two kinds of stores, and a container on Azure."""
-        assert hadoop_uri(given) == expected
 
     @pytest.mark.parametrize(
         ("uri", "package"),

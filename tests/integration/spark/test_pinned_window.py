@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerConflictError, LedgerCorruptError
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.spark.kafka.reader import OLDER_SOURCES, newer_source
+from airflow_kafka_offsets.spark.kafka.reader import OLDER_SOURCES, kafka_source
 from airflow_kafka_offsets.spark.pinned import PinnedWindow, pinned_window
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
@@ -70,9 +70,6 @@ class TestExactRead:
         assert offsets(window.read()) == rest
         assert sorted(window.plan().tasks) == sorted(window.left)
         assert offsets(window.read(maxRecordsPerPartition="20")) == rest
-
-    def test_headers_come_when_asked_for(self, open_window: OpenWindow, manifest: Manifest) -> None:
-        assert "headers" in open_window(manifest).read(includeHeaders="true").columns
 
 
 class TestManifestIsChecked:
@@ -137,8 +134,8 @@ class TestInterface:
         assert window.spark.conf.get(OLDER_SOURCES) == "kafka"
 
     def test_threads_of_one_session_share_it(self, window: PinnedWindow) -> None:
-        with newer_source(window.spark):
-            with newer_source(window.spark.newSession()), newer_source(window.spark):
+        with kafka_source(window.spark):
+            with kafka_source(window.spark.newSession()), kafka_source(window.spark):
                 pass
             assert "kafka" not in window.spark.conf.get(OLDER_SOURCES)
         assert OLDER_SOURCES not in window.spark.conf.getAll
@@ -194,12 +191,3 @@ class TestConfs:
         told = pin(manifest)
         with pytest.raises(LedgerConflictError, match=r"Attempt 99 .* no such attempt at it. Begin one: kafka-offsets"):
             PinnedWindow.open(spark, replace(told, attempt=99))
-
-    def test_secrets_stay_out_of_repr(self, spark: SparkSession, pin: Pin, manifest: Manifest) -> None:
-        told = replace(pin(manifest), kafka={"kafka.sasl.jaas.config": "hunter2"})
-
-        assert "hunter2" not in repr(PinnedWindow.open(spark, told))
-
-    def test_a_pinned_option_can_not_be_given(self, open_window: OpenWindow, manifest: Manifest) -> None:
-        with pytest.raises(ConfigurationError, match="endingOffsets can't be set"):
-            open_window(manifest).read(endingOffsets="latest")

@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_offsets.errors import (
-    CommitConflictError,
-    ConfigurationError,
-    LedgerConflictError,
-    LedgerCorruptError,
-    UnprovenError,
-)
+from airflow_kafka_offsets.errors import CommitConflictError, LedgerConflictError, LedgerCorruptError, UnprovenError
 from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -132,11 +126,3 @@ class TestReload:
         rows = read_published(spark, ledger_uri)
         assert {row["how"] for row in rows.select("how").distinct().collect()} == {1}
         assert offsets(rows) == EXPECTED
-
-
-def test_a_driver_has_one_write(open_window: OpenWindow, empty_manifest: Manifest, table: str) -> None:
-    """Of a window without offsets there is no folder that would tell."""
-    window = open_window(empty_manifest)
-    load(window, table)
-    with pytest.raises(ConfigurationError, match="was written before"):
-        load(window, table)

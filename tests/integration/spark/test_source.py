@@ -10,12 +10,7 @@ import pytest
 from kafka import KafkaAdminClient
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_offsets.errors import (
-    AuthenticationError,
-    KafkaOffsetsError,
-    TopicChangedError,
-    UncheckedSourceError,
-)
+from airflow_kafka_offsets.errors import AuthenticationError, KafkaOffsetsError, TopicChangedError, UncheckedSourceError
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.pinned import PinnedWindow

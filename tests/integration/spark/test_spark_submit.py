@@ -20,7 +20,7 @@ from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.spark.published import read_published
 from airflow_kafka_offsets.spark.session.conf import RunConf
-from airflow_kafka_offsets.submission.driver_bundle import bundle
+from airflow_kafka_offsets.submission.application import bundle
 from tests.integration.ledger.loads import publish_asked
 from tests.integration.spark.conftest import Pin
 from tests.integration.spark.test_pinned_window import offsets

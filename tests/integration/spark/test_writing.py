@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,11 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from airflow_kafka_offsets.errors import (
-    ConfigurationError,
-    DataLossError,
-    UnprovenError,
-)
+from airflow_kafka_offsets.errors import ConfigurationError, DataLossError, UnprovenError
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.proof.audit import judge
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
@@ -27,7 +22,7 @@ from airflow_kafka_offsets.spark.sinks.file_sink import FileSink
 from airflow_kafka_offsets.spark.sinks.sink import Attempt, Sink
 from dev.kafka import Broker
 from tests.integration.conftest import Produce
-from tests.integration.spark.conftest import MakeFlights, OpenWindow, Pin, flight_records
+from tests.integration.spark.conftest import MakeFlights, OpenWindow, Pin, delete_before, flight_records
 from tests.integration.spark.publishing import driver_of, ledger_of, load, name_of, result_of
 from tests.integration.spark.test_pinned_window import offsets
 from tests.patience import PATIENCE_S
@@ -272,9 +267,7 @@ class TestRefusals:
     ) -> None:
         """S13."""
         trimmed = make_flights({0: 20})
-        request = tmp_path / "delete.json"
-        request.write_text(json.dumps({"partitions": [{"topic": trimmed, "partition": 0, "offset": 5}], "version": 1}))
-        broker.run_tool("org.apache.kafka.tools.DeleteRecordsCommand", "--offset-json-file", str(request))
+        delete_before(broker, tmp_path, trimmed, 5)
 
         with pytest.raises(DataLossError, match="Kafka no longer has every record"):
             load(open_window(manifest_of([(trimmed, 0, 0, 20)])), table)

@@ -9,15 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.cli.printing import (
-    Column,
-    command,
-    every_column,
-    print_record,
-    table,
-    telling,
-    upright,
-)
+from airflow_kafka_offsets.cli.printing import Column, command, print_record, table, telling
 from airflow_kafka_offsets.errors import ConfigurationError, FailedWindow, WindowsFailedError
 
 WINDOW = "20261120T060000000Z_20261120T070000000Z"
@@ -55,32 +47,9 @@ def test_a_spare_column_is_left_out_where_the_terminal_is_too_narrow_for_it() ->
     assert [len(table([row()], columns, width).splitlines()[0].split()) for width in (80, 70)] == [5, 4]
 
 
-def test_without_a_terminal_a_row_is_one_line_however_long() -> None:
-    name = "t" * 249
-    text = table([row(topic=name, window="a b " * 100)], [*COLUMNS, Column("topic")], None)
-    assert len(text.splitlines()) == 2
-    assert text.splitlines()[1].split()[0] == name
-
-
 def test_a_column_that_says_nothing_is_left_out() -> None:
     assert [each.name for each in telling(COLUMNS, [row(lag=0), row(lag=None)])] == ["topic", "partition", "window"]
     assert len(telling(COLUMNS, [row(lag=0), row()])) == len(COLUMNS)
-
-
-def test_all_fields_are_there_when_they_are_asked_for() -> None:
-    rows = [row(lag=None, found="long " * 20)]
-    assert [each.name for each in every_column(rows)] == ["topic", "partition", "window", "lag", "found"]
-    assert max(map(len, table(rows, every_column(rows), 100).splitlines())) <= 100
-
-
-def test_one_record_is_upright() -> None:
-    columns = [Column("a"), Column("longer"), Column("holds"), Column("offsets")]
-    record = {"a": None, "longer": 1, "holds": True, "offsets": [3, 2]}
-    assert upright(record, columns) == "a:        -\nlonger:   1\nholds:    yes\noffsets:  3, 2\n"
-
-
-def test_what_looks_like_markup_is_shown_as_it_is() -> None:
-    assert "[red]:x:[/red]" in table([row(topic="[red]:x:[/red]")], COLUMNS, 120)
 
 
 @pytest.mark.parametrize("width", [None, 200, 60, 20])
@@ -122,7 +91,7 @@ class TestARecordOfParts:
     }
 
     def printed(self, capsys: pytest.CaptureFixture[str], output: str) -> str:
-        args = SimpleNamespace(output=output, wide=False)
+        args = SimpleNamespace(output=output)
         print_record(self.RECORD, args, (Column("window"), Column("lag", unless=(None,))), self.PARTS)
         return capsys.readouterr().out
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airflow_kafka_offsets.cli import values
+from airflow_kafka_offsets.cli.commands import COMMANDS, Group
+from airflow_kafka_offsets.errors import ConfigurationError
 
 NO_NUMBERS = ["", " 1", "1 ", "1_0", "+1", "1.0", "1e3", "0x1", "\u00b2", "\u0663", "\uff11", "nan", "9" * 30]
 """Python reads most of them."""
@@ -17,10 +20,10 @@ NO_NUMBERS = ["", " 1", "1 ", "1_0", "+1", "1.0", "1e3", "0x1", "\u00b2", "\u066
 
 class TestNumbers:
     def test_are_read_within_their_bounds(self) -> None:
-        assert [values.number("0"), values.number(str(2**63 - 1)), values.positive("1")] == [0, 2**63 - 1, 1]
+        assert [values.number("0"), values.number(str(2**63 - 1))] == [0, 2**63 - 1]
 
     @pytest.mark.parametrize("text", NO_NUMBERS)
-    @pytest.mark.parametrize("read", [values.number, values.positive, values.partition])
+    @pytest.mark.parametrize("read", [values.number, values.partition])
     def test_are_digits_alone(self, read: Callable[[str], int], text: str) -> None:
         with pytest.raises(ArgumentTypeError, match="give a whole number"):
             read(text)
@@ -30,7 +33,6 @@ class TestNumbers:
         [
             (values.number, "-1"),
             (values.number, str(2**63)),
-            (values.positive, "0"),
             (values.partition, "100001"),
         ],
     )
@@ -55,6 +57,24 @@ class TestPartitions:
     def test_do_not_run_backwards(self, text: str) -> None:
         with pytest.raises(ArgumentTypeError, match="5-2 is no range of partitions"):
             values.partitions(text)
+
+
+class TestLengths:
+    @pytest.mark.parametrize(("text", "seconds"), [("15m", 900), ("1h", 3600), ("1d", 86_400), ("90s", 90)])
+    def test_are_a_number_and_a_unit(self, text: str, seconds: int) -> None:
+        assert values.length(text).total_seconds() == seconds
+
+    @pytest.mark.parametrize("text", ["", "1", "h", "1 h", "-1h", "1w", "1.5h", "\u0663h"])
+    def test_are_nothing_else(self, text: str) -> None:
+        with pytest.raises(ArgumentTypeError, match="give a length like"):
+            values.length(text)
+
+
+@pytest.mark.parametrize("text", ["", "Mars/Base", "../etc/passwd", "Europe"])
+def test_a_time_zone_is_one_that_there_is(text: str) -> None:
+    assert str(values.zone("Europe/Berlin")) == "Europe/Berlin"
+    with pytest.raises(ArgumentTypeError, match="there is no time zone"):
+        values.zone(text)
 
 
 class TestLimits:
@@ -83,3 +103,31 @@ def test_a_name_is_one_that_kafka_can_be_asked_for(text: str) -> None:
 @pytest.mark.parametrize("text", ["caf\u00e9", "x" * 32_767])
 def test_a_name_may_be_any_other_text(text: str) -> None:
     assert values.name(text) == text
+
+
+def texts(group: Group, names: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Each argument that takes a text, with what reads it."""
+    for each in group.commands:
+        if isinstance(each, Group):
+            yield from texts(each, (*names, each.name))
+            continue
+        for argument in each.arguments:
+            if argument.options.get("action", "append") == "append" and "choices" not in argument.options:
+                yield pytest.param(argument.options["type"], id=" ".join((*names, each.name, argument.flags[-1])))
+
+
+@pytest.mark.parametrize("text", ["", " "])
+@pytest.mark.parametrize("read", list(texts(COMMANDS)))
+def test_no_argument_takes_an_empty_text(read: Callable[[str], object], text: str) -> None:
+    """As a shell makes it of a variable that isn't set: without its brokers, a command would ask another cluster."""
+    with pytest.raises(ArgumentTypeError):
+        read(text)
+
+
+@pytest.mark.parametrize("beside", [{"at": "06:30"}, {"ledger": "/ledgers"}])
+def test_what_means_nothing_beside_another_argument_is_refused(beside: dict[str, str]) -> None:
+    args = SimpleNamespace(**{"at": None, "ledger": None} | beside)
+    (name,) = beside
+    with pytest.raises(ConfigurationError, match=f"^--{name} means nothing beside --to: leave it out"):
+        values.refuse_beside(args, "--to", "--at", "--ledger")
+    values.refuse_beside(SimpleNamespace(at=None, ledger=None), "--to", "--at", "--ledger")

@@ -2,55 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import kafka.errors as kafka_errors
 import pytest
-from kafka.protocol.consumer import (
-    ListOffsetsRequest,
-)
 
 from airflow_kafka_offsets.client.connection.wire import client_error, is_stale, named_error, response_error
-from airflow_kafka_offsets.client.requests.list_offsets import (
-    failed_listing,
-    join_extents,
-    list_offsets_request,
-)
+from airflow_kafka_offsets.client.requests.list_offsets import failed_listing, join_extents
 from airflow_kafka_offsets.client.requests.offset_commit import offset_commit_request
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
+from airflow_kafka_offsets.offsets.specs import OffsetSpec
 
-READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
-A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
-
-
-def over_the_wire(message: Any, version: int) -> Any:
-    """What the other side reads."""
-    return type(message).decode(message.encode(version=version), version=version)
-
-
-class TestListOffsetsRequest:
-    def test_partitions_are_grouped_sent_once_and_with_their_epoch(self) -> None:
-        request = self.build([B0, A1, A0, A0])
-        assert [
-            (topic.name, each.partition_index, each.current_leader_epoch)
-            for topic in request.topics
-            for each in topic.partitions
-        ] == [("a", 0, 7), ("a", 1, -1), ("b", 0, -1)]
-
-    def build(self, partitions: list[TopicPartition], spec: OffsetSpec = OffsetSpec.LATEST) -> Any:
-        request = list_offsets_request(
-            partitions,
-            11,
-            1500,
-            spec=spec,
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            epochs={A0: 7}.get,
-        )
-        return over_the_wire(request, ListOffsetsRequest.max_version)
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 class TestLogExtents:
@@ -58,19 +22,15 @@ class TestLogExtents:
         error = named_error(29, "")
         starts = ListedOffsets([found(A0, 1), found(A1, 1)])
         stable = ListedOffsets([found(A0, 5), failed_listing(A1, OffsetSpec.LATEST, error)])
-        ends = {READ_UNCOMMITTED: ListedOffsets([found(A0, 7), found(A1, 7)]), READ_COMMITTED: stable}
-        good, bad = join_extents(starts, ends)
+        good, bad = join_extents(starts, ListedOffsets([found(A0, 7), found(A1, 7)]), stable)
         assert (good.log_start_offset, good.high_watermark, good.last_stable_offset) == (1, 7, 5)
         assert (bad.error, bad.high_watermark) == (error, None)
 
     def test_an_end_without_an_offset_is_an_error_and_never_none_alone(self) -> None:
+        ends = ListedOffsets([found(A0, 5)])
         nothing = ListedOffsets([ListedOffset("a", 0, OffsetSpec.LATEST, ListOutcome.NO_RECORD)])
-        (extent,) = join_extents(ListedOffsets([found(A0, 1)]), {READ_COMMITTED: nothing})
+        (extent,) = join_extents(ListedOffsets([found(A0, 1)]), ends, nothing)
         assert extent.error is not None
-
-    def test_an_end_that_nobody_asked_for_is_none(self) -> None:
-        (extent,) = join_extents(ListedOffsets([found(A0, 1)]), {READ_COMMITTED: ListedOffsets([found(A0, 5)])})
-        assert (extent.last_stable_offset, extent.high_watermark, extent.error) == (5, None, None)
 
 
 def found(key: TopicPartition, offset: int) -> ListedOffset:

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.conditions import CONDITIONS
-from airflow_kafka_offsets.conditions.condition import Condition, Progress, check_all
+from airflow_kafka_offsets.conditions.condition import Answers, Condition, Need, Progress, check_all
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.conditions.needs import Answers, Need
 from airflow_kafka_offsets.conditions.new_data import NewData
 from airflow_kafka_offsets.conditions.offsets_reached import OffsetsReached
 from airflow_kafka_offsets.conditions.window_complete import WindowComplete

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.conditions.condition import Progress
+from airflow_kafka_offsets.conditions.condition import Answers, Lags, Progress, Records
 from airflow_kafka_offsets.conditions.group_health import GroupHealth, GroupPositions, Position
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.conditions.needs import Answers, Lags, Records
 from airflow_kafka_offsets.offsets.answers.groups import (
     EMPTY,
     CommittedOffset,
@@ -21,7 +20,7 @@ from airflow_kafka_offsets.offsets.answers.groups import (
     GroupOffsets,
 )
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
+from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags
 from tests.unit.offsets.builders import extent, extents
 
 MEMBER = GroupMember("m", "c", "h", topics=("t",))

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_offsets.conditions.condition import Progress
+from airflow_kafka_offsets.conditions.condition import Answers, Lags, Need, Progress, Records, UnansweredError
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
-from airflow_kafka_offsets.conditions.needs import Answers, Lags, Need, Records, UnansweredError
 from airflow_kafka_offsets.offsets.answers.groups import (
     CommittedOffset,
     CommittedOffsets,
@@ -19,7 +18,7 @@ from airflow_kafka_offsets.offsets.answers.groups import (
 )
 from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords, ReadPosition
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag, GroupLags
+from airflow_kafka_offsets.offsets.lag import GroupLag, GroupLags
 from tests.unit.offsets.builders import extent
 
 READS_T = GroupDescription("g", "Stable", members=(GroupMember("m", "c", "h", topics=("t",)),))

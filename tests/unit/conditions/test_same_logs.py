@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_offsets.client.routing.metadata import PartitionMetadata, TopicMetadata, TopicsMetadata
-from airflow_kafka_offsets.conditions.needs import Answers, UnansweredError
-from airflow_kafka_offsets.conditions.same_logs import note_unknowable, unknowable_of
+from airflow_kafka_offsets.conditions.condition import Answers, UnansweredError, note_unknowable, unknowable_of
 from airflow_kafka_offsets.errors import LogTruncatedError, OffsetsError, ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import EpochEnd, LogEpoch
 from airflow_kafka_offsets.offsets.partitions import SeenOffset

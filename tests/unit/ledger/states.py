@@ -7,15 +7,10 @@ from itertools import pairwise
 
 from airflow_kafka_offsets.ledger import decisions, load_decisions
 from airflow_kafka_offsets.ledger.contents import Contents
-from airflow_kafka_offsets.ledger.decisions import Entries, ResolvedOffsets
-from airflow_kafka_offsets.ledger.entries import (
-    Attempted,
-    Output,
-    Published,
-)
-from airflow_kafka_offsets.ledger.fold import Commit, fold
-from airflow_kafka_offsets.ledger.state import State
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
+from airflow_kafka_offsets.ledger.entries import Attempted, Entries, Output, Published, Refused
+from airflow_kafka_offsets.ledger.state import Commit, State, fold
+from airflow_kafka_offsets.offsets.answers.logs import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -51,6 +46,12 @@ def pinned(contents: Contents, *offsets: int, state: State = BEGUN) -> State:
 def attempted(state: State, by: str = "a") -> State:
     wish = Attempted(NAME, {"run": by})
     return after(state, load_decisions.begin(state, wish, state.windows[NAME].manifest))
+
+
+def refused(state: State, *, run_id: str = "a", try_number: int = 1) -> State:
+    wish = Refused(NAME, {"run_id": run_id, "try_number": try_number}, "DataLossError", "3 offsets are gone", NOW)
+    entries = load_decisions.refuse(state, wish, state.windows[NAME].manifest)
+    return after(state, entries) if entries else state
 
 
 def publish(state: State, attempt: int, *, apart: bool = False, result: str = "r") -> Entries:

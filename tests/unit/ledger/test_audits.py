@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
 
 from airflow_kafka_offsets.errors import LedgerConflictError
-from airflow_kafka_offsets.ledger import audits, checkpoints, load_decisions
+from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.entries import Audited, RecordsCounted
-from airflow_kafka_offsets.ledger.files import census_file
+from airflow_kafka_offsets.ledger.log import checkpoint_of, state_of
 from airflow_kafka_offsets.offsets.answers.records import LogContent
 from airflow_kafka_offsets.offsets.audits.census import Census
 from tests.unit.ledger.memory import MemoryFiles
@@ -28,8 +27,8 @@ def recorded(*wishes: Audited) -> list[tuple[str, str]]:
     """Table and run of the audits that the state has after these."""
     state = STATE
     for wish in wishes:
-        state = after(state, audits.audited(state, wish, MANIFEST))
-    assert checkpoints.from_bytes(checkpoints.to_bytes(state)) == state
+        state = after(state, load_decisions.audit(state, wish, MANIFEST))
+    assert state_of(checkpoint_of(state)) == state
     return [(each.table, each.run) for each in state.windows[NAME].audits]
 
 
@@ -45,7 +44,7 @@ class TestAudits:
 
     def test_one_of_other_offsets_is_refused(self) -> None:
         with pytest.raises(LedgerConflictError, match="resolved anew"):
-            audits.audited(STATE, FIRST, "another manifest")
+            load_decisions.audit(STATE, FIRST, "another manifest")
 
 
 class TestCounts:
@@ -54,7 +53,7 @@ class TestCounts:
         state = after(STATE, load_decisions.count(STATE, wish, MANIFEST))
         assert state.windows[NAME].census == "hash"
         assert load_decisions.count(state, RecordsCounted(NAME, "other", 8), MANIFEST) == ()
-        assert checkpoints.from_bytes(checkpoints.to_bytes(state)) == state
+        assert state_of(checkpoint_of(state)) == state
         with pytest.raises(LedgerConflictError, match="resolved anew"):
             load_decisions.count(STATE, wish, "another manifest")
 
@@ -65,8 +64,4 @@ class TestCounts:
         wish = RecordsCounted(window.name, ledger.contents.add_census(window.name, census), census.records)
         ledger.change(lambda state: load_decisions.count(state, wish, window.manifest))
         again = ledgers.ledger_in(tmp_path / "flights")
-        found = again.window(window.name).census
-        assert found is not None
-        stored = again.files.read(census_file(window.name, found))
-        assert stored is not None
-        assert Census.from_bytes(gzip.decompress(stored)) == census
+        assert again.contents.census(again.window(window.name)) == census

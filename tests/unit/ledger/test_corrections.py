@@ -6,16 +6,11 @@ from functools import partial
 
 import pytest
 
-from airflow_kafka_offsets.errors import (
-    LedgerConflictError,
-)
+from airflow_kafka_offsets.errors import LedgerConflictError
 from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
 from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
-from airflow_kafka_offsets.ledger.entries import (
-    Attempted,
-    Restarted,
-)
+from airflow_kafka_offsets.ledger.entries import Attempted, Restarted
 from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id

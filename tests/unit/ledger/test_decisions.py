@@ -15,21 +15,17 @@ from airflow_kafka_offsets.errors import (
     TopicChangedError,
     WindowOverlapError,
 )
-from airflow_kafka_offsets.ledger import checkpoints, corrections, decisions, load_decisions
+from airflow_kafka_offsets.ledger import corrections, decisions, load_decisions
 from airflow_kafka_offsets.ledger.contents import Contents
 from airflow_kafka_offsets.ledger.decisions import ResolvedOffsets
-from airflow_kafka_offsets.ledger.entries import (
-    Pinned,
-    Restarted,
-    Snapshotted,
-    Verified,
-)
+from airflow_kafka_offsets.ledger.entries import Pinned, Restarted, Snapshotted, Verified
+from airflow_kafka_offsets.ledger.log import checkpoint_of, state_of
 from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOfKind, OffsetSnapshot
 from tests.unit.ledger.memory import CREATED, MemoryFiles
-from tests.unit.ledger.states import AT, BEGUN, NAME, NOW, after, asked, attempted, pinned, publish
+from tests.unit.ledger.states import AT, BEGUN, NAME, NOW, after, asked, attempted, pinned, publish, refused
 from tests.unit.offsets.builders import snapshot
 
 
@@ -216,7 +212,7 @@ class TestLoads:
         for by in ("run", "other run", None):
             assert load_decisions.reload(state, [NAME], by)
             state = attempted(after(state, load_decisions.reload(state, [NAME], by)))
-        state = checkpoints.from_bytes(checkpoints.to_bytes(state))
+        state = state_of(checkpoint_of(state))
         assert load_decisions.reload(state, [NAME], "run") == load_decisions.reload(state, [NAME], "other run") == ()
 
     def test_a_window_that_is_named_twice_is_changed_once(self, contents: Contents) -> None:
@@ -265,6 +261,28 @@ class TestLoads:
         else:
             with pytest.raises(LedgerConflictError, match=f"Attempt {state.number} at window .* may have replaced"):
                 load_decisions.take_back(state, [NAME])
+
+    def test_that_are_refused_before_they_begin_are_known_until_one_begins(self, contents: Contents) -> None:
+        """Once for a run, as its retries are told the same; another run has another address to clear."""
+        state = refused(pinned(contents, 0, 10))
+        known = state.windows[NAME].refused
+        assert known is not None
+        assert (known.error, known.number) == ("DataLossError", state.number)
+        assert refused(state, try_number=2) is state
+        other = refused(state, run_id="b")
+        assert (other.windows[NAME].refused or known).who["run_id"] == "b"
+        assert state_of(checkpoint_of(other)) == other
+        begun = attempted(other)
+        assert begun.windows[NAME].refused is None
+        again = refused(begun, run_id="b")
+        assert again.windows[NAME].refused is not None, "the newest try says why"
+        published = after(again, publish(again, begun.number))
+        assert published.windows[NAME].refused is None
+        assert refused(published) is published
+
+    def test_that_were_refused_before_a_reload_say_nothing_of_what_comes_after(self, contents: Contents) -> None:
+        state = refused(pinned(contents, 0, 10))
+        assert after(state, load_decisions.reload(state, [NAME], "r")).windows[NAME].refused is None
 
     def test_a_verdict_is_on_what_is_published(self, contents: Contents) -> None:
         state = attempted(pinned(contents, 0, 10))

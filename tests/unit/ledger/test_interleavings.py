@@ -126,11 +126,29 @@ class Rules:
             ]
 
 
-def search(files: dict[str, bytes], **writers: Writer) -> Search:
-    found = Search(writers, Rules())
+Check = Callable[[dict[str, bytes], Mapping[str, Ended]], None]
+
+
+def search(files: dict[str, bytes], also: Check | None = None, *, lags: bool = False, **writers: Writer) -> Search:
+    """All interleavings of some writers keep the rules.
+
+    :param also: checks more, after each operation.
+    """
+    rules = Rules()
+
+    def check(files: dict[str, bytes], ended: Mapping[str, Ended]) -> None:
+        rules(files, ended)
+        if also is not None:
+            also(files, ended)
+
+    found = Search(writers, check, lags)
     found.run(files)
     assert found.ends
     return found
+
+
+def same_result(files: dict[str, bytes], ended: Mapping[str, Ended]) -> None:
+    assert len({found.result for found in ended.values()}) <= 1
 
 
 class TestWindows:
@@ -141,31 +159,17 @@ class TestWindows:
 
     def test_a_listing_that_lags_behind_changes_nothing(self) -> None:
         one, other = resolver((AT[0], AT[1])), resolver((AT[1], AT[2]), shift=5)
-        found = Search({"one": one, "other": other, "runs": incrementer("a")}, Rules(), lags=True)
-        found.run(begun(resolver((AT[2], AT[3]))))
-        assert found.ends
+        search(begun(resolver((AT[2], AT[3]))), lags=True, one=one, other=other, runs=incrementer("a"))
 
     def test_of_two_that_cross_one_is_refused(self) -> None:
-        both = []
+        def one_is_refused(files: dict[str, bytes], ended: Mapping[str, Ended]) -> None:
+            done = sorted(found.error is None for found in ended.values())
+            assert len(ended) < 2 or done == [False, True]
 
-        rules = Rules()
-
-        def check(files: dict[str, bytes], ended: Mapping[str, Ended]) -> None:
-            rules(files, ended)
-            if len(ended) == 2:
-                both.append(sorted(found.error is None for found in ended.values()))
-
-        Search({"one": resolver((AT[0], AT[2])), "other": resolver((AT[1], AT[3]))}, check).run(begun())
-        assert set(map(tuple, both)) == {(False, True)}
+        search(begun(), one_is_refused, one=resolver((AT[0], AT[2])), other=resolver((AT[1], AT[3])))
 
     def test_a_retry_beside_the_task_that_it_follows_returns_the_same_manifest(self) -> None:
-        rules = Rules()
-
-        def check(files: dict[str, bytes], ended: Mapping[str, Ended]) -> None:
-            rules(files, ended)
-            assert len({found.result for found in ended.values()}) <= 1
-
-        Search({"task": resolver((AT[0], AT[1])), "retry": resolver((AT[0], AT[1]), shift=9)}, check).run(begun())
+        search(begun(), same_result, task=resolver((AT[0], AT[1])), retry=resolver((AT[0], AT[1]), shift=9))
 
     def test_three_tasks_at_neighbouring_hours(self) -> None:
         tasks = {f"task{n}": resolver((AT[n], AT[n + 1]), shift=n) for n in range(3)}
@@ -189,26 +193,20 @@ class TestWindows:
 
 class TestIncrements:
     def test_two_tasks_with_two_runs_each_get_four_in_a_row(self) -> None:
-        rules = Rules()
-
-        def check(files: dict[str, bytes], ended: Mapping[str, Ended]) -> None:
-            rules(files, ended)
+        def in_a_row(files: dict[str, bytes], ended: Mapping[str, Ended]) -> None:
             if len(ended) == 2:
                 windows = list(Log(MemoryFiles(files), "memory").read().windows.values())
                 assert len(windows) == 4
                 assert all(earlier.end_ms == later.start_ms for earlier, later in pairwise(windows))
 
-        Search({"one": incrementer("a", "b"), "other": incrementer("c", "d", end=105)}, check).run(begun())
+        search(begun(), in_a_row, one=incrementer("a", "b"), other=incrementer("c", "d", end=105))
 
     def test_a_run_and_its_retry_get_one(self) -> None:
-        rules = Rules()
-
-        def check(files: dict[str, bytes], ended: Mapping[str, Ended]) -> None:
-            rules(files, ended)
-            assert len({found.result for found in ended.values()}) <= 1
+        def one_window(files: dict[str, bytes], ended: Mapping[str, Ended]) -> None:
+            same_result(files, ended)
             assert len(Log(MemoryFiles(files), "memory").read().windows) <= 1
 
-        Search({"task": incrementer("a"), "retry": incrementer("a", end=120)}, check).run(begun())
+        search(begun(), one_window, task=incrementer("a"), retry=incrementer("a", end=120))
 
 
 class TestLoads:
@@ -219,19 +217,14 @@ class TestLoads:
     def test_of_attempts_side_by_side_one_counts_and_all_say_which(self, apart: bool, attempts: int) -> None:
         name = window_id(AT[0], AT[1])
 
-        rules = Rules()
-
-        def check(files: dict[str, bytes], ended: Mapping[str, Ended]) -> None:
-            rules(files, ended)
+        def all_say_which(files: dict[str, bytes], ended: Mapping[str, Ended]) -> None:
             counts = Log(MemoryFiles(files), "memory").read().windows[name].loaded
             for found in ended.values():
                 assert found.error is not None or found.result[1] == counts
             assert len(ended) < attempts or any(found.error is None for found in ended.values())
 
         tasks = {f"task{n}": loader(name, f"task{n}", apart=apart) for n in range(attempts)}
-        found = Search(tasks, check)
-        found.run(begun(resolver((AT[0], AT[1]))))
-        assert found.ends
+        search(begun(resolver((AT[0], AT[1]))), all_say_which, **tasks)
 
     def test_a_reload_beside_a_load_is_loaded_again(self) -> None:
         name = window_id(AT[0], AT[1])

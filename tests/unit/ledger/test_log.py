@@ -11,7 +11,6 @@ from functools import partial
 import pytest
 
 from airflow_kafka_offsets.errors import LedgerConflictError, LedgerCorruptError
-from airflow_kafka_offsets.ledger import checkpoints
 from airflow_kafka_offsets.ledger.entries import (
     Attempted,
     Output,
@@ -23,9 +22,8 @@ from airflow_kafka_offsets.ledger.entries import (
     Verified,
 )
 from airflow_kafka_offsets.ledger.files import commit_file
-from airflow_kafka_offsets.ledger.fold import Commit, fold
-from airflow_kafka_offsets.ledger.log import Log
-from airflow_kafka_offsets.ledger.state import State
+from airflow_kafka_offsets.ledger.log import Log, checkpoint_of, state_of
+from airflow_kafka_offsets.ledger.state import Commit, State, fold
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from tests.unit.ledger.memory import CREATED, MemoryFiles
@@ -65,21 +63,14 @@ def windows(number: int) -> Iterator[Commit]:
 
 
 class TestChange:
-    def test_the_first_commit_is_number_1_and_each_takes_the_next(self) -> None:
+    def test_each_commit_takes_the_next_number_and_none_is_made_without_entries_or_by_an_error(self) -> None:
         files = MemoryFiles()
+        assert Log(files, "memory").change(lambda state: []) == (State(), 0)
+        with pytest.raises(KeyError):
+            Log(files, "memory").change(lambda state: {}["no"])
+        assert files.files == {}
         write(files, 3)
         assert sorted(files.files) == [commit_file(number) for number in (1, 2, 3)]
-
-    def test_a_decision_without_entries_commits_nothing(self) -> None:
-        files = MemoryFiles()
-        state, number = Log(files, "memory").change(lambda state: [])
-        assert (state, number, files.files) == (State(), 0, {})
-
-    def test_an_error_of_the_decision_commits_nothing(self) -> None:
-        files = MemoryFiles()
-        with pytest.raises(KeyError):
-            Log(files, "memory").change(lambda state: [][0] if state.number else {}["no"])  # type: ignore[index]
-        assert files.files == {}
 
     def test_a_number_that_another_writer_took_is_read_and_the_decision_made_anew(self) -> None:
         files = MemoryFiles()
@@ -118,13 +109,6 @@ class TestChange:
 
         state, number = write(Forgetful(), 2).change(lambda state: [])
         assert (state.number, number) == (2, 0)
-
-    def test_two_writers_with_the_same_wish_make_two_commits(self) -> None:
-        files = MemoryFiles()
-        write(files, 1)
-        for log in (Log(files, "memory"), Log(files, "memory")):
-            log.change(lambda state: [snapshotted(T0)])
-        assert len(files.files) == 3
 
     def test_a_log_that_was_restored_from_an_older_copy_and_went_on_is_read_as_it_is(self) -> None:
         files = MemoryFiles()
@@ -237,15 +221,15 @@ class TestCheckpoints:
         )
         commits.append(Commit(len(commits) + 1, (Attempted(name, {"by": "hand"}, lost, T0),)))
         state = fold(State(), commits)
-        assert checkpoints.from_bytes(checkpoints.to_bytes(state)) == state
+        assert state_of(checkpoint_of(state)) == state
         last = state.windows[name].attempts[-1]
         assert (last.lost, last.begun_ms) == (lost, T0)
 
     def test_one_of_a_year_is_small_and_read_in_a_moment(self) -> None:
         state = fold(State(), windows(8_760))
-        content = checkpoints.to_bytes(state)
+        content = checkpoint_of(state)
         started = time.process_time()
-        again = checkpoints.from_bytes(content)
+        again = state_of(content)
         assert time.process_time() - started < 1  # some 60 ms; a busy machine takes longer
         assert again == state
         assert len(content) < 1_000_000

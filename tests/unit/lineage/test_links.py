@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airflow_kafka_offsets.get_provider_info import get_provider_info
-from airflow_kafka_offsets.lineage.links import SparkUILink, WindowLink, history_page
-from airflow_kafka_offsets.lineage.task_window import TaskWindow
+from airflow_kafka_offsets.lineage.links import SparkUILink
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
+
+KEY: Any = None
+"""Not asked for."""
 
 
 @pytest.mark.parametrize(
@@ -25,31 +28,13 @@ def test_an_application_that_has_ended_is_on_the_history_server_that_spark_is_to
     address: str | None, page: str
 ) -> None:
     conf = {} if address is None else {"spark.yarn.historyServer.address": address}
-    assert history_page(conf, "app-1") == page
+    operator: Any = SimpleNamespace(conf=conf, application_id="app-1")
+    assert SparkUILink().get_link(operator, ti_key=KEY) == page
 
 
-class TestOfATask:
-    """Airflow asks for them when the task has ended."""
-
-    KEY: Any = None
-    """Not asked for."""
-
-    def test_before_a_task_has_seen_its_window_there_are_none(self) -> None:
-        task = KafkaSparkSubmitOperator(task_id="t", window={}, application_args=["--output", "file:///t"])
-        assert [link.get_link(task, ti_key=self.KEY) for link in task.operator_extra_links] == ["", ""]
-
-    def test_they_lead_to_what_it_has_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("AIRFLOW__KAFKA_OFFSETS__LEDGER_ROOT", "file:///k")
-        task = KafkaSparkSubmitOperator(
-            task_id="t",
-            window={},
-            application_args=["--output", "o"],
-            conf={"spark.yarn.historyServer.address": "history:18080"},
-        )
-        task.application_id = "app-1"
-        task.seen = (TaskWindow("file:///k/p/windows/w/0a0a.json", "00", "p", "w", ("t",)),)
-        assert SparkUILink().get_link(task, ti_key=self.KEY) == "http://history:18080/history/app-1/"
-        assert WindowLink().get_link(task, ti_key=self.KEY) == "http://localhost:8080/kafka-windows/#/p/p/w/w"
+def test_before_a_task_has_seen_its_window_there_are_none() -> None:
+    task = KafkaSparkSubmitOperator(task_id="t", window={}, application_args=["--output", "file:///t"])
+    assert [link.get_link(task, ti_key=KEY) for link in task.operator_extra_links] == ["", ""]
 
 
 def test_the_provider_names_the_links_of_its_operators() -> None:

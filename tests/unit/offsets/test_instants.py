@@ -57,9 +57,6 @@ class TestForms:
         moment = pendulum.datetime(2026, 11, 21, 7, 0, 0, 1, tz="Europe/Berlin")
         assert instant_ms(moment) == 1_795_240_800_001
 
-    def test_a_zone_other_than_utc_is_converted(self) -> None:
-        assert parse_instant("2026-11-21T01:00:00-05:00") == 1_795_240_800_000
-
     @pytest.mark.parametrize(
         ("microseconds", "milliseconds"),
         [(500_000, -500), (-500_000, 500), (1, 0), (-1, 1), (3_600_500_000, -3_600_500)],
@@ -83,6 +80,7 @@ class TestForms:
             "2026-W47-6T06:00Z",
             "2026-11-21T06:00:00,000Z",
             "2026-11-21T05:30:00-0030",
+            "2026-11-21T01:00:00-05:00",
             "2026-11-21T06:53:28+00:53:28",
             "2026-11-21T06:00:00.000000000000Z",
         ],
@@ -188,10 +186,6 @@ class TestRefused:
         """Python passes over some of that."""
         with pytest.raises(InstantError, match="not an instant"):
             parse_instant(text)
-
-    def test_a_zone_of_half_hours_is_fine(self) -> None:
-        zone = timezone(timedelta(hours=5, minutes=30))
-        assert instant_ms(datetime(2026, 11, 21, 11, 30, tzinfo=zone)) == 1_795_240_800_000
 
 
 class TestDurationsForPeople:

@@ -22,7 +22,7 @@ from tests.unit.offsets.builders import T0
 def complete(manifest: Manifest) -> AuditReport:
     """A report that a table has each offset of a window of one range, by its own sums."""
     (whole,) = [each.log_range for each in manifest.ranges]
-    counts = whole.span, whole.span, Checksum.of(manifest).every_offset([whole]).checksum
+    counts = whole.span, Checksum.of(manifest).every_offset([whole]).checksum
     return AuditReport(
         run="0a1b2c3d",
         window=manifest.window,
@@ -30,7 +30,7 @@ def complete(manifest: Manifest) -> AuditReport:
         table=AuditedTable(table="lake.t"),
         counts={},
         findings=(),
-        partitions=(PartitionCounts(*whole, *counts),),
+        partitions=(PartitionCounts(*whole, *counts, *counts),),
         audited_ms=T0,
         seconds=1.0,
     )

@@ -1,4 +1,4 @@
-"""Holes as tasks tell of them: with the ways to load them, as Airflow itself reads them."""
+"""Holes as tasks tell of them, with the ways to load them, and what clears a run: as Airflow itself reads them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG, CronDataIntervalTimetable, CronPartitionTimetable, CronTriggerTimetable
 
+from airflow_kafka_offsets.compat import airflow_versions
+from airflow_kafka_offsets.ledger.entries import Attempted
 from airflow_kafka_offsets.ledger.holes import Hole
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.instants import instant_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
-from airflow_kafka_offsets.runs.around import refusal
+from airflow_kafka_offsets.runs.around import refusal, run_of, told_runs
 from airflow_kafka_offsets.runs.interval import run_interval
 
 HOUR = timedelta(hours=1)
 SIX = datetime(2026, 10, 31, 6, tzinfo=UTC)
+RUN_ID = "scheduled__2026-10-31T07:00:00+00:00"
 
 
 def hour(number: int) -> tuple[int, int]:
@@ -95,3 +98,30 @@ def test_what_is_pinned_is_waited_for_and_not_loaded_a_second_time() -> None:
     assert f"load what is pinned: wait for the runs of {window.name}" in message
     assert "kafka-offsets ledger void" in message
     assert "backfill" not in message
+
+
+def loaded_by(who: dict[str, Any]) -> Window:
+    name = "20261031T060000000Z_20261031T070000000Z"
+    return Window(name, 1, 2, 3, "m", 100, attempts=(Attempted(name, who, number=4),))
+
+
+def test_airflow_has_the_command() -> None:
+    from airflow.cli import cli_parser
+
+    command = run_of(loaded_by({"dag_id": "loads", "run_id": RUN_ID, "task_id": "load"}))
+    assert command is not None
+    airflow, *words = shlex.split(command)
+    args = cli_parser.get_parser().parse_args(words)
+    assert (airflow, args.subcommand, args.dag_id, args.run_id, args.yes) == ("airflow", "clear", "loads", RUN_ID, True)
+
+
+def test_an_older_airflow_has_only_the_button(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(airflow_versions, "version", lambda _: "3.2.1")
+    (line,) = told_runs([loaded_by({"dag_id": "loads", "run_id": RUN_ID})])
+    assert line.endswith(f"Airflow's page of run {RUN_ID} of Dag loads, by its button Clear")
+
+
+def test_what_no_run_has_loaded_is_begun_anew() -> None:
+    assert run_of(loaded_by({"by_hand": "me"})) is None
+    (line,) = told_runs([loaded_by({"by_hand": "me"})])
+    assert "kafka-offsets ledger begin" in line

@@ -1,10 +1,11 @@
-"""Which window a run is about: explicit instants, its partition date, or its data interval."""
+"""Which window a run is about: explicit instants, its partition date, or its data interval; and the pieces of one."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pendulum
 import pytest
@@ -26,12 +27,13 @@ from airflow.utils.types import DagRunType
 
 from airflow_kafka_offsets.errors import ConfigurationError, IntervalError
 from airflow_kafka_offsets.offsets.instants import instant_ms
-from airflow_kafka_offsets.runs.interval import RunInterval, run_interval
+from airflow_kafka_offsets.runs.interval import RunInterval, pieces_of, run_interval, zone_of
 
 SIX = datetime(2026, 11, 21, 6, tzinfo=UTC)
 SEVEN = SIX + timedelta(hours=1)
 OF_THE_SCHEDULE = (DagRunType.SCHEDULED, DagRunType.BACKFILL_JOB)
 HOUR = RunInterval(instant_ms(SIX), instant_ms(SEVEN))
+BERLIN, LORD_HOWE, ONE = ZoneInfo("Europe/Berlin"), ZoneInfo("Australia/Lord_Howe"), timedelta(hours=1)
 
 
 def partitioned(timetable: Any, date: datetime) -> dict[str, Any]:
@@ -178,3 +180,97 @@ class TestRunsThatTheScheduleDidNotMake:
         ).infer_manual_data_interval(run_after=now)
         with pytest.raises(IntervalError, match="cross the schedule's own"):
             run_interval(self.context(self.HOURLY, inferred.start, inferred.end, kind), None, None)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
+@pytest.mark.parametrize("cron", ["0 * * * *", "0 0 * * *", "30 2 * * *", "0 2 * * *", "0 1,2,3 * * *", "*/30 2 * * *"])
+def test_every_partition_that_airflow_makes_is_taken_also_where_clocks_change(zone: str, cron: str) -> None:
+    """S26"""
+    airflows = CoreCronPartitionTimetable(cron, timezone=zone)
+    for month, day in ((3, 8), (3, 29), (10, 25), (11, 1)):
+        tick = airflows._align_to_next(pendulum.datetime(2026, month, day))
+        while tick < pendulum.datetime(2026, month, day).add(days=1):
+            following = airflows._get_next(tick)
+            assert run_interval(partitioned(airflows, tick), None, None) == RunInterval(
+                instant_ms(tick), instant_ms(following)
+            )
+            tick = following
+
+
+@pytest.mark.parametrize(
+    ("zone", "moment"),
+    [("UTC", SIX + timedelta(minutes=1)), ("Australia/Lord_Howe", datetime(2026, 4, 4, 17, 10, tzinfo=UTC))],
+)
+def test_an_instant_between_ticks_is_no_partition(zone: str, moment: datetime) -> None:
+    """In the second zone, clocks change by half an hour, and Airflow's hourly ticks stand still then."""
+    with pytest.raises(IntervalError, match="isn't the start of a partition"):
+        run_interval(partitioned(CronPartitionTimetable("0 * * * *", timezone=zone, run_offset=-1), moment), None, None)
+
+
+def day(zone: ZoneInfo, year: int, month: int, number: int) -> RunInterval:
+    """A whole day by the clocks of a zone."""
+    start = datetime(year, month, number, tzinfo=zone)
+    return RunInterval(instant_ms(start), instant_ms(start + timedelta(days=1)))
+
+
+def lengths(interval: RunInterval, length: timedelta, zone: Any) -> list[float]:
+    """The pieces' lengths in hours, after a check that they tile the interval."""
+    pieces = pieces_of(interval, length, zone)
+    ends = [interval.start_ms, *(end for _, end in pieces)]
+    assert [start for start, _ in pieces] == ends[:-1]
+    assert ends[-1] == interval.end_ms
+    return [(end - start) / 3_600_000 for start, end in pieces]
+
+
+@pytest.mark.parametrize(("date", "hours"), [((2026, 3, 29), 23), ((2026, 10, 25), 25), ((2026, 11, 21), 24)])
+def test_a_day_has_as_many_hours_as_clocks_show(date: tuple[int, int, int], hours: int) -> None:
+    assert lengths(day(BERLIN, *date), ONE, BERLIN) == [1.0] * hours
+
+
+@pytest.mark.parametrize(("date", "first"), [((2026, 3, 29), 5.0), ((2026, 10, 25), 7.0)])
+def test_the_quarter_of_a_day_in_which_clocks_change_is_shorter_or_longer(
+    date: tuple[int, int, int], first: float
+) -> None:
+    assert lengths(day(BERLIN, *date), 6 * ONE, BERLIN) == [first, 6.0, 6.0, 6.0]
+
+
+def test_where_clocks_change_by_half_an_hour_pieces_tile_too() -> None:
+    assert sum(lengths(day(LORD_HOWE, 2026, 4, 5), ONE, LORD_HOWE)) == 24.5
+    assert sum(lengths(day(LORD_HOWE, 2026, 10, 4), timedelta(minutes=40), LORD_HOWE)) == pytest.approx(23.5)
+
+
+def test_pieces_are_aligned_to_the_zones_midnight() -> None:
+    kolkata = ZoneInfo("Asia/Kolkata")
+    start = datetime(2026, 11, 21, 6, tzinfo=UTC)  # 11:30 there
+    interval = RunInterval(instant_ms(start), instant_ms(start + 2 * ONE))
+    assert lengths(interval, ONE, kolkata) == [0.5, 1.0, 0.5]
+    assert lengths(interval, ONE, UTC) == [1.0, 1.0]
+
+
+def test_the_zone_is_that_of_the_schedule_else_the_dags() -> None:
+    scheduled = CronDataIntervalTimetable("0 0 * * *", timezone="Europe/Berlin")
+    assert str(zone_of(SimpleNamespace(timetable=scheduled, timezone=UTC))) == "Europe/Berlin"
+    assert zone_of(SimpleNamespace(timetable=None, timezone=LORD_HOWE)) is LORD_HOWE
+    assert zone_of(None) is UTC
+
+
+@pytest.mark.parametrize(
+    "length", [timedelta(hours=7), timedelta(0), timedelta(days=2), 3600, timedelta(microseconds=1)]
+)
+def test_a_day_must_have_a_whole_number_of_them(length: Any) -> None:
+    with pytest.raises(ConfigurationError, match="split= takes the length of a window"):
+        pieces_of(day(BERLIN, 2026, 11, 21), length, BERLIN)
+
+
+def test_more_than_anybody_means_are_refused() -> None:
+    century = RunInterval(0, instant_ms(datetime(2026, 1, 1, tzinfo=UTC)))
+    with pytest.raises(ConfigurationError, match="About 490,896 windows"):
+        pieces_of(century, ONE, UTC)
+
+
+def test_a_command_refuses_an_interval_that_would_cut_a_window_short() -> None:
+    start = datetime(2026, 11, 21, 6, tzinfo=UTC)
+    half, hours = (RunInterval(instant_ms(start), instant_ms(start + length * ONE)) for length in (1.5, 2))
+    assert len(pieces_of(hours, ONE, UTC, whole=True)) == 2
+    with pytest.raises(IntervalError, match=r"07:30:00\.000Z doesn't start and end where windows of 1:00:00 do"):
+        pieces_of(half, ONE, UTC, whole=True)

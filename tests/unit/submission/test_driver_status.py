@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.submission.driver_status import UNKNOWN, DriverStatus
+from airflow_kafka_offsets.submission.driver import UNKNOWN, DriverStatus
 from tests.unit.submission.resource_manager import APPLICATION_ID, ResourceManager, connection_to, resource_manager
 
 RUNNING = DriverStatus("RUNNING", active=True, succeeded=False)

@@ -13,7 +13,7 @@ from upath import UPath
 
 from airflow_kafka_offsets.errors import ConfigurationError, LedgerCorruptError
 from airflow_kafka_offsets.ledger.storage import LedgerPath
-from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
+from airflow_kafka_offsets.references import WindowRef, WindowRefs
 from airflow_kafka_offsets.submission.prepared_load import ClusterFiles, PreparedLoad, Program
 
 REF = WindowRef("file:///k", "p", "w", "file:///k/p/windows/w/00.json", "00", 10, 1, 3, "kafka_default")
@@ -71,6 +71,6 @@ class TestClusterFiles:
         plain = LedgerPath.of(UPath(tmp_path))
         folder = LedgerPath(plain.fs, plain.path, scheme, f"{scheme}://conn@lake/drivers")
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("airflow_kafka_offsets.submission.prepared_load.create_exclusive", lambda *_: True)
+            patched.setattr("airflow_kafka_offsets.submission.confs.create_exclusive", lambda *_: True)
             uri = ClusterFiles(folder).bundle()
         assert uri.startswith(f"{scheme}://lake/drivers/")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
-from airflow_kafka_offsets.submission.driver_place import DriverPlace
+from airflow_kafka_offsets.submission.application import LOAD_APPLICATION
+from airflow_kafka_offsets.submission.driver import DriverPlace
 from airflow_kafka_offsets.submission.quick_java import starts_quickly
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
 

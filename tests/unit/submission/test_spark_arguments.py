@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import ClassVar
 
 import pytest
 
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.submission.spark_arguments import SparkArguments
-from airflow_kafka_offsets.submission.window_confs import token_endpoint_allowed
 
 
 class TestHook:
@@ -49,24 +47,3 @@ class TestHook:
         hook = given.hook(task)
         assert (hook._py_files, hook._packages, hook._jars) == ("users.py,ours.zip", "org:connector:1", "/ours/a.jar")
         assert {name: getattr(task, name) for name in names} == before
-
-
-class TestTokenEndpoint:
-    READER: ClassVar = {"kafka.sasl.oauthbearer.token.endpoint.url": "https://i.example.org/t"}
-    ALLOWS = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://i.example.org/t"
-
-    def test_is_allowed_behind_the_users_own_options(self) -> None:
-        given = {"spark.executor.extraJavaOptions": "-Xss4m"}
-        assert token_endpoint_allowed(self.READER, given) == {
-            "spark.driver.extraJavaOptions": self.ALLOWS,
-            "spark.executor.extraJavaOptions": f"-Xss4m {self.ALLOWS}",
-        }
-
-    def test_what_the_user_allows_himself_is_left(self) -> None:
-        own = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://i.example.org/t,https://other"
-        assert list(token_endpoint_allowed(self.READER, {"spark.driver.extraJavaOptions": own})) == [
-            "spark.executor.extraJavaOptions"
-        ]
-
-    def test_other_logins_need_nothing(self) -> None:
-        assert token_endpoint_allowed({"kafka.sasl.mechanism": "PLAIN"}, {}) == {}

@@ -14,10 +14,9 @@ from upath import UPath
 from airflow_kafka_offsets.ledger.attempt_files import failure_file, result_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.submission import driver_status
-from airflow_kafka_offsets.submission.driver_status import DriverStatus
-from airflow_kafka_offsets.triggers.driver_ended import KafkaDriverEndedTrigger
+from airflow_kafka_offsets.references import WindowRef
+from airflow_kafka_offsets.submission.driver import UNKNOWN, DriverStatus
+from airflow_kafka_offsets.triggers.ledger_looks import KafkaDriverEndedTrigger
 from tests.patience import PATIENCE_S
 from tests.unit.submission.resource_manager import APPLICATION_ID, ResourceManager, connection_to, resource_manager
 
@@ -74,7 +73,7 @@ def event_of(trigger: KafkaDriverEndedTrigger, timeout_s: float = PATIENCE_S) ->
     [
         ("FINISHED", DriverStatus("SUCCEEDED", active=False, succeeded=True)),
         ("FAILED", DriverStatus("FAILED", active=False, succeeded=False)),
-        ("unknown", DriverStatus(driver_status.UNKNOWN, active=False, succeeded=False)),
+        ("unknown", DriverStatus(UNKNOWN, active=False, succeeded=False)),
     ],
 )
 def test_the_cluster_ends_it(make_trigger: MakeTrigger, state: str, ended: DriverStatus) -> None:

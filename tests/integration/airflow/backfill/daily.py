@@ -18,8 +18,8 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, task
 
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
+from airflow_kafka_offsets.references import WindowRef
 
 DAG_ID = "daily"
 SILENCE_S = 30.0

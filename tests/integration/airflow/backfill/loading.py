@@ -9,8 +9,8 @@ from typing import Any
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
-from airflow_kafka_offsets.task_groups.window_load import kafka_window_load
+from airflow_kafka_offsets.operators.commits import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.task_groups import kafka_window_load
 
 
 def loading_dag(

@@ -36,6 +36,5 @@ def _import_once(home: Path) -> None:
     settings = home / "airflow" / "config" / "airflow_local_settings.py"
     settings.parent.mkdir(parents=True)
     settings.write_text(
-        "import airflow_kafka_offsets.operators.commit_offsets, airflow_kafka_offsets.task_groups.window_load\n"
-        "import confluent_kafka\n"
+        "import airflow_kafka_offsets.operators.commits, airflow_kafka_offsets.task_groups\nimport confluent_kafka\n"
     )

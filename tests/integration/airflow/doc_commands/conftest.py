@@ -205,8 +205,8 @@ def loaded(kafka_offsets: KafkaOffsets, open_pipeline: LedgerOf) -> Callable[...
     """
 
     def make(*named: str, count: int | None = None, published: bool = True) -> None:
-        pipeline, topic, cron, start, end = named
-        given = f"--topics {topic} --cron '{cron}' --start {start} --end {end}"
+        pipeline, topic, split, start, end = named
+        given = f"--topics {topic} --split {split} --start {start} --end {end}"
         code, screen = kafka_offsets(f"kafka-offsets ledger resolve {pipeline} {given}")
         assert code == 0, screen
         ledger = open_pipeline(pipeline)

@@ -55,9 +55,9 @@ OTHERWISE = {
 }
 """What else stands for words of a block: what leaves the tree as it is, or ends sooner."""
 
-HOURS = "flights_hourly", "flights", "0 * * * *", "2026-11-20T06:00Z", "2026-11-20T08:00Z"
-DAYS = "flights_daily", "flights", "0 0 * * *", "2013-03-09T00:00Z", "2013-03-12T00:00Z"
-ORDERS = "orders_hourly", "orders", "0 * * * *"
+HOURS = "flights_hourly", "flights", "1h", "2026-11-20T06:00Z", "2026-11-20T08:00Z"
+DAYS = "flights_daily", "flights", "1d", "2013-03-09T00:00Z", "2013-03-12T00:00Z"
+ORDERS = "orders_hourly", "orders", "1h"
 FRIDAY, TODAY = ("2026-11-20T06:00Z", "2026-11-20T08:00Z"), ("2026-11-26T00:00Z", "2026-11-26T02:00Z")
 
 NUMBERS_VARY = {(CLI, "console", 16), (CLI, "console", 17)}

@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from airflow_kafka_offsets.client.connection.settings import ClientSettings
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
+from airflow_kafka_offsets.operators.alerts import KafkaRetentionWatchOperator
 from dev.kafka import Broker, BrokerSettings
 from tests.endings import end_with_unit
 from tests.integration.airflow.conftest import Context, use_connection

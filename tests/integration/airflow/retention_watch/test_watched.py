@@ -18,24 +18,15 @@ from airflow_kafka_offsets.ledger.holes import holes_of
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms, parse_instant
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.operators.resolve import KafkaOffsetSnapshotOperator
 from airflow_kafka_offsets.page.overview import overview
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import (
-    Context,
-    Publish,
-    Resolve,
-    Run,
-    fails_with,
-    recreate,
-)
+from tests.integration.airflow.conftest import Context, Publish, Resolve, Run, fails_with, recreate
 from tests.integration.airflow.retention_watch.conftest import DAY, HOUR_MS, MakeTopic, Write
-from tests.integration.airflow.retention_watch.logs import (
-    Watch,
-    store,
-)
+from tests.integration.airflow.retention_watch.logs import Watch, store
 from tests.integration.airflow.windows.conftest import Increment
 from tests.integration.kafka_clients import connect
+from tests.patience import PATIENCE_S
 
 
 class TestBacklog:
@@ -59,7 +50,7 @@ class TestBacklog:
         with closing(KafkaProducer(**options)) as producer:
             producer.init_transactions()
             producer.begin_transaction()
-            producer.send(name, partition=0, value=b"x", timestamp_ms=at_ms).get(10)
+            producer.send(name, partition=0, value=b"x", timestamp_ms=at_ms).get(PATIENCE_S)
             (backlog,) = watch()
             producer.abort_transaction()
         assert (backlog["offsets"], backlog["loses_at"]) == (1, iso_instant(at_ms + 24 * HOUR_MS))

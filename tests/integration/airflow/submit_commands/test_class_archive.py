@@ -10,8 +10,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from airflow_kafka_offsets.submission.class_archive import ClassArchive
-from airflow_kafka_offsets.submission.quick_java import FAST_COMPILER, quick_java
+from airflow_kafka_offsets.submission.quick_java import FAST_COMPILER, ClassArchive, quick_java
 from airflow_kafka_offsets.submission.spark_program import SparkProgram
 from dev.java import java_home
 

@@ -15,8 +15,8 @@ from kafka import KafkaAdminClient, TopicPartition
 from airflow_kafka_offsets.errors import ConfigurationError, DriverGoneError, SparkFailedError
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.spark.session.conf import RunConf
-from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
-from airflow_kafka_offsets.submission.driver_status import UNKNOWN
+from airflow_kafka_offsets.submission.application import LOAD_APPLICATION
+from airflow_kafka_offsets.submission.driver import UNKNOWN
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR
 from tests.integration.airflow.conftest import COUNT, Context, Resolve, at, cleared, fails_with

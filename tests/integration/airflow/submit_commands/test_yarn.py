@@ -20,7 +20,7 @@ from requests.auth import AuthBase
 
 from airflow_kafka_offsets.errors import ConfigurationError
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.submission.driver_bundle import LOAD_APPLICATION
+from airflow_kafka_offsets.submission.application import LOAD_APPLICATION
 from dev.kafka import Broker
 from dev.spark_packages import CONNECTOR
 from tests.integration.airflow.conftest import Context, fails_with

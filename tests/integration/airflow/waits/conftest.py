@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+from airflow_kafka_offsets.sensors.group_sensors import KafkaGroupLagSensor
 from tests.integration.airflow.conftest import Context
 from tests.integration.client.cases import workload
 from tests.integration.client.cases.workload import new_name

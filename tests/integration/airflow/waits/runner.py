@@ -11,7 +11,7 @@ from typing import Any
 from airflow.jobs.triggerer_job_runner import TriggerRunner
 from airflow.triggers.base import BaseTrigger
 
-from airflow_kafka_offsets.triggers.polls import shared_polls
+from airflow_kafka_offsets.triggers.wait import shared_polls
 
 
 class Runner:

@@ -16,13 +16,7 @@ from dev.cluster import KafkaCluster
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER, T0_MS, sasl, use_connection
 from tests.integration.airflow.waits.waits import INTERVAL_S, KINDS, Log, Triggerer, Waits, triggering, wait_for_lines
-from tests.integration.client.cases.workload import (
-    admin_of,
-    commit,
-    connected_client,
-    new_topic,
-    produce,
-)
+from tests.integration.client.cases.workload import admin_of, commit, connected_client, new_topic, produce
 from tests.integration.conftest import USERS
 from tests.patience import wait_until
 

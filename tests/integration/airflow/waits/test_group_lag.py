@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
@@ -17,17 +16,11 @@ from airflow_kafka_offsets.errors import ConditionFailedError, OffsetsError
 from airflow_kafka_offsets.offsets.answers.records import ReadPosition
 from airflow_kafka_offsets.offsets.instants import duration_text, now_ms
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+from airflow_kafka_offsets.sensors.group_sensors import KafkaGroupLagSensor
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Commit, Context, sasl, use_connection
 from tests.integration.airflow.waits.conftest import Look, MakeGroup
-from tests.integration.client.cases.workload import (
-    admin_of,
-    connected_client,
-    new_name,
-    send,
-    transactional_producer,
-)
+from tests.integration.client.cases.workload import admin_of, connected_client, new_name, send, transactional_producer
 from tests.integration.conftest import USERS, MakeTopic, Produce
 from tests.patience import wait_until
 
@@ -58,20 +51,6 @@ class TestLimits:
         other = new_name("other")
         assert not look([behind, other], max_lag=10, unknown_group="wait").done
         assert look([behind, behind], max_lag=10).done
-
-
-class TestPace:
-    def test_a_second_look_says_how_fast_it_goes_and_how_long_that_will_take(
-        self, ten: str, commit: Commit, context: Context, said: list[MutableMapping[str, object]]
-    ) -> None:
-        name = new_name("group")
-        sensor = KafkaGroupLagSensor(task_id="s", groups=name)
-        for offset in (2, 6):
-            commit(name, ten, offset)
-            assert not sensor.poke(context)
-        first, second = (str(each["event"]) for each in said)
-        assert first == f"{name} is 8 behind ({ten}-0 8)"
-        assert re.fullmatch(rf"{name} is 4 behind \({ten}-0 4\); falling by \S+/s, done in about .+", second)
 
 
 class TestMaxAge:
@@ -150,20 +129,6 @@ class TestUnknownAge:
         assert f"unknown on {name}-0 (it has no timestamp)" in found.summary
         commit(reader, name, 1)
         assert look(reader, max_age=timedelta(days=365)).done
-
-
-class TestStablePolls:
-    def test_it_has_to_hold_so_many_polls_in_a_row(
-        self, ten: str, commit: Commit, context: Context, said: list[MutableMapping[str, object]]
-    ) -> None:
-        name = new_name("group")
-        sensor = KafkaGroupLagSensor(task_id="s", groups=name, stable_polls=3)
-        passed = []
-        for offset in (10, 10, 9, 10, 10, 10):
-            commit(name, ten, offset)
-            passed.append(bool(sensor.poke(context)))
-        assert passed == [False, False, False, False, False, True]
-        assert said[1]["event"] == f"{name} is 0 behind; held 2 of 3 polls"
 
 
 class TestNoCommit:

@@ -39,11 +39,12 @@ class TestTransactions:
         with transactional_producer(broker) as producer:
             last = send(producer, ten)[-1]
             producer.commit_transaction()
+        behind = group(ten, {0: last})
+        wait_until(lambda: not look(behind).done, "the record before the marker is decided, and unread")
         name = group(ten, {0: last + 1})
         for level in ("read_committed", "read_uncommitted"):
             found = look(name, isolation_level=level)
             assert (found.done, found.result["groups"]) == (True, {name: 0}), level
-        assert not look(group(ten, {0: last})).done, "the record before the marker is unread"
         produce(ten, 0, [(None, None, b"x")])
         assert not look(name).done, "there is a record behind the marker now"
 

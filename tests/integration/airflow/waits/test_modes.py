@@ -22,12 +22,10 @@ from airflow.sdk.exceptions import (
 from structlog.testing import capture_logs
 
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
-from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
-from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
-from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
+from airflow_kafka_offsets.operators.resolve import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.sensors.group_sensors import KafkaGroupLagSensor, KafkaOffsetsReachedSensor
+from airflow_kafka_offsets.sensors.pipeline_sensors import KafkaNewDataSensor, KafkaWindowCompleteSensor
 from airflow_kafka_offsets.sensors.wait_sensor import KafkaWaitSensor
-from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import T0_MS, Commit, Context, at, use_connection
 from tests.integration.airflow.waits.waits import event_of
@@ -284,16 +282,6 @@ class TestOutage:
         commit(group, ten, 10)
         event = event_of(KafkaWaitTrigger(**second.value.trigger.serialize()[1]))
         assert resume(sensor(), context, event, second.value)["partitions"] == 1
-
-    def test_that_outlasts_the_timeout_ends_the_task_like_any_other_wait(
-        self, monkeypatch: pytest.MonkeyPatch, context: Context
-    ) -> None:
-        outage(monkeypatch)
-        sensor = KafkaOffsetsReachedSensor(task_id="s", group="g", topics="t", deferrable=True, timeout=900)
-        with pytest.raises(TaskDeferred):
-            sensor.execute(context)
-        with pytest.raises(AirflowSensorTimeout):
-            sensor.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
 
     def test_that_ends_with_an_unknown_group_fails_the_task(
         self, monkeypatch: pytest.MonkeyPatch, context: Context

@@ -17,8 +17,8 @@ from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationErro
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.partitions import SeenOffset
 from airflow_kafka_offsets.offsets.windows.fixed_offsets import FixedOffsets
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
-from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
+from airflow_kafka_offsets.operators.resolve import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.sensors.group_sensors import KafkaOffsetsReachedSensor
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Commit, Context, Resolve, at, fails_with, recreate
 from tests.integration.client.cases.workload import new_name, send, transactional_producer

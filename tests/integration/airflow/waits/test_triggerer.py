@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer
 
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references import WindowRef
 from dev.airflow_services import AirflowServices
 from dev.deferred_waits import waits_taken_up
 from dev.kafka import Broker
 from tests.integration.airflow.waits.whole_airflow import DEADLINE_S, commit
+from tests.integration.client.cases.workload import new_topic, produce as produce_records
 from tests.integration.conftest import MakeTopic, Produce
-from tests.integration.kafka_clients import connect
 from tests.integration.ledger import loads
 from tests.patience import PATIENCE_S
 
@@ -30,7 +28,7 @@ COUNTED = "counted"
 WAIT_DAG = """
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
+from airflow_kafka_offsets.sensors.group_sensors import KafkaGroupLagSensor
 
 with DAG("{dag_id}", schedule=None):
     KafkaGroupLagSensor(
@@ -96,17 +94,6 @@ def counting(airflow_services: AirflowServices, broker: Broker) -> Broker:
     return broker
 
 
-def add_topic(broker: Broker, name: str, partitions: int, records: int) -> None:
-    """A topic with so many records on each partition."""
-    with closing(connect(KafkaAdminClient, bootstrap_servers=broker.bootstrap_servers)) as admin:
-        admin.create_topics({name: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
-    with closing(connect(KafkaProducer, bootstrap_servers=broker.bootstrap_servers)) as producer:
-        for partition in range(partitions):
-            for _ in range(records):
-                producer.send(name, partition=partition, value=b"x")
-        producer.flush()
-
-
 class TestKilledTriggerer:
     def test_deferred_waits_outlive_it_and_take_what_happens_meanwhile_for_what_it_is(
         self, airflow_services: AirflowServices, broker: Broker, five: str
@@ -154,7 +141,8 @@ class TestLeaving:
     ) -> None:
         """A cleared wait is a second try, for another group here; the first one's group never catches up."""
         dag_id, groups = "leaving", ["cleared", "deleted", "stays"]
-        add_topic(counting, "left", partitions=1, records=5)
+        new_topic(counting, name="left")
+        produce_records(counting, "left", count=5)
         commit(counting, "left", 3, *(f"{each}-1" for each in groups), "cleared-2")
         add_wait_dag(airflow_services, dag_id, COUNTED)
         run_ids = start_waits(airflow_services, dag_id, *groups[:2])

@@ -14,7 +14,7 @@ from airflow_kafka_offsets.conditions.condition import Progress
 from airflow_kafka_offsets.errors import ConditionFailedError, ConfigurationError, OffsetsError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+from airflow_kafka_offsets.sensors.pipeline_sensors import KafkaWindowCompleteSensor
 from airflow_kafka_offsets.triggers.watchers import KafkaWindowCompleteTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import FOR_EVER, T0, T0_MS, Context, at

@@ -20,14 +20,14 @@ from airflow.triggers.base import BaseTrigger
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger import corrections
 from airflow_kafka_offsets.ledger.attempt_files import result_file
+from airflow_kafka_offsets.ledger.counted import WindowStatus, status
 from airflow_kafka_offsets.ledger.files import attempt_folder, commit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.references.window_ref import WindowRef
-from airflow_kafka_offsets.triggers import store_looks
-from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger
+from airflow_kafka_offsets.references import WindowRef
+from airflow_kafka_offsets.triggers import ledger_looks
+from airflow_kafka_offsets.triggers.ledger_looks import KafkaWindowLoadedTrigger
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import Context, use_connection
 from tests.integration.airflow.waits.runner import running
@@ -186,7 +186,7 @@ class TestAStoreThatHangs:
         monkeypatch: pytest.MonkeyPatch,
         request: pytest.FixtureRequest,
     ) -> None:
-        monkeypatch.setattr(store_looks, "LONGEST_LOOK_S", 1.0)
+        monkeypatch.setattr(ledger_looks, "LONGEST_LOOK_S", 1.0)
         wait = deferred(verify, context)
         pipe = request.getfixturevalue("pipe")
         number = triggerer.start(taken_up(wait.trigger))

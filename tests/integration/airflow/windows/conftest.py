@@ -11,10 +11,9 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.operators.resolve_increment import KafkaResolveIncrementOperator
-from airflow_kafka_offsets.operators.snapshot import KafkaOffsetSnapshotOperator
+from airflow_kafka_offsets.operators.resolve import KafkaOffsetSnapshotOperator, KafkaResolveIncrementOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references import WindowRef
 from tests.integration.airflow.conftest import T0_MS, Context, split
 from tests.integration.conftest import Record
 

@@ -31,7 +31,7 @@ def in_bulk(run: Run, hourly: str) -> Any:
     """Run the command for the hours from T0 to so many later. Returns exit code and rows."""
 
     def resolve(end: int, start: int = 0, *words: str) -> tuple[int, list[dict[str, Any]]]:
-        between = ("--start", HOURS[start], "--end", HOURS[end], "--cron", "0 * * * *")
+        between = ("--start", HOURS[start], "--end", HOURS[end], "--split", "1h")
         code, out, err = run("ledger", "resolve", "loads", "--topics", hourly, *between, *words, "-o", "json")
         assert err == ""
         return code, json.loads(out)
@@ -80,18 +80,18 @@ class TestResolve:
 
     def test_an_end_in_the_future_gets_a_commands_advice(self, run: Run, hourly: str) -> None:
         """E36"""
-        ends = ("--start", "2998-12-31T23:00:00Z", "--end", "2999-01-01T00:00:00Z", "--cron", "0 * * * *")
+        ends = ("--start", "2998-12-31T23:00:00Z", "--end", "2999-01-01T00:00:00Z")
         code, _, err = run("ledger", "resolve", "loads", "--topics", hourly, *ends)
         assert code == 2
         assert "lies in the future" in err
-        assert "Give a past tick as --end." in err
+        assert "Give a past time as --end." in err
         assert "Sensor" not in err
 
-    def test_refuses_what_the_schedule_does_not_cut(self, run: Run, hourly: str) -> None:
-        between = ("--start", HOURS[0], "--end", "2026-11-20T08:30:00Z", "--cron", "0 * * * *")
+    def test_refuses_to_cut_a_window_short(self, run: Run, hourly: str) -> None:
+        between = ("--start", HOURS[0], "--end", "2026-11-20T08:30:00Z", "--split", "1h")
         code, _, err = run("ledger", "resolve", "loads", "--topics", hourly, *between)
         assert code == 2
-        assert "2026-11-20T08:30:00.000Z is not a tick of '0 * * * *' in UTC. The next one is 2026-11-20T09:00" in err
+        assert "2026-11-20T08:30:00.000Z doesn't start and end where windows of 1:00:00 do, in time zone UTC" in err
 
     @pytest.mark.parametrize(
         ("topics", "said"),
@@ -102,7 +102,7 @@ class TestResolve:
         ],
     )
     def test_refuses_topics_that_it_cannot_tell(self, run: Run, topics: list[str], said: str) -> None:
-        between = ("--start", HOURS[0], "--end", HOURS[2], "--cron", "0 * * * *")
+        between = ("--start", HOURS[0], "--end", HOURS[2])
         code, _, err = run("ledger", "resolve", "loads", *topics, *between)
         assert code == 2
         assert said in err

@@ -21,7 +21,7 @@ from datetime import datetime, timedelta, timezone
 from airflow.sdk import DAG, CronDataIntervalTimetable, CronTriggerTimetable
 
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
 
 hourly = {schedule}
 with DAG("by_hand", schedule=hourly, start_date=datetime(2026, 11, 1, tzinfo=timezone.utc), catchup=True):

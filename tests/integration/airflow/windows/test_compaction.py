@@ -6,10 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from dev.cluster import KafkaCluster
-from tests.integration.airflow.conftest import Context, Resolve, use_connection
-from tests.integration.airflow.loads import publish_rows
+from tests.integration.airflow.conftest import Resolve, use_connection
 from tests.integration.airflow.windows.conftest import Increment, manifest_of, ranges
 from tests.integration.client.cases.workload import HOUR_MS, T0, new_compacted_topic, records
 
@@ -48,17 +46,3 @@ def test_offsets_are_an_upper_bound_on_records_and_the_manifest_says_why(
     assert ranges(window) == [(0, 0, 20)]
     assert len(records(cluster, compacted)) < window["offsets"]
     assert manifest_of(window).topics[compacted].compacted
-
-
-def test_gaps_are_explained_although_the_cleaner_has_gone_on_since_the_load(
-    cluster: KafkaCluster, compacted: str, increment: Increment, context: Context
-) -> None:
-    """E11, S14: the load read a record more than the log has by now."""
-    left = [each.offset for each in records(cluster, compacted)]
-    window = increment(compacted, "run-1")
-    taken = next(each for each in range(20) if each not in left)
-    publish_rows(window, compacted, sorted([*left, taken]))
-    report = KafkaVerifyWindowOperator(task_id="v", window=window, explain_gaps=True).execute(context)
-    causes = report["explained"]
-    assert causes["removed_since"] >= 1
-    assert (causes["markers"], causes["aborted"], causes["compacted"]) == (0, 0, report["gaps"])

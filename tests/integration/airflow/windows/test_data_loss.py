@@ -9,27 +9,12 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_kafka_offsets.errors import DataLossError
+from airflow_kafka_offsets.ledger.counted import WindowStatus, status
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from dev.kafka import Broker
-from tests.integration.airflow.conftest import (
-    COUNT,
-    Context,
-    InSparksPlace,
-    Resolve,
-    Run,
-    at,
-    fails_with,
-)
-from tests.integration.airflow.windows.conftest import (
-    DeleteBefore,
-    Said,
-    XCom,
-    evidence,
-    load,
-    ranges,
-)
+from tests.integration.airflow.conftest import COUNT, Context, InSparksPlace, Resolve, Run, at, fails_with
+from tests.integration.airflow.windows.conftest import DeleteBefore, Said, XCom, evidence, load, ranges
 
 DELETE_AND_FAIL = """
 from kafka import KafkaAdminClient, TopicPartition
@@ -76,6 +61,19 @@ class TestBetweenTheSnapshots:
         with pytest.raises(AirflowFailException, match=rf"2 of 5 offsets .* {ten}-0: 2 offsets from 5 on") as failed:
             load(window).execute(context)
         assert fails_with(DataLossError, failed)
+
+    def test_the_ledger_says_why_no_load_has_begun_and_which_run_to_clear(
+        self, window: XCom, context: Context, run: Run
+    ) -> None:
+        for _ in range(2):
+            with pytest.raises(AirflowFailException):
+                load(window).execute(context)
+        _, out, told = run("ledger", "show", "loads", window["window"], "-o", "json")
+        (shown,) = json.loads(out)
+        assert (shown["state"], shown["attempts"]) == ("failed", [])
+        assert shown["refusal"]["failure"]["message"].startswith("2 of 5 offsets of window")
+        assert f"To load {window['window']} again: " in told
+        assert "refused. DataLossError: 2 of 5 offsets" in run("ledger", "show", "loads", window["window"])[1]
 
     def test_the_rest_is_loaded_where_that_will_do_and_the_loss_is_no_hole(
         self, ten: str, window: XCom, resolve: Resolve, context: Context, in_sparks_place: InSparksPlace, run: Run

@@ -10,9 +10,9 @@ import pytest
 from airflow.sdk import CronDataIntervalTimetable
 
 from airflow_kafka_offsets.errors import HoleError
+from airflow_kafka_offsets.ledger.counted import WindowStatus, status
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.ledger.window_status import WindowStatus, status
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.operators.commits import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from tests.integration.airflow.conftest import Context, Publish, Resolve, Run
 from tests.integration.airflow.windows.conftest import HOUR_S, Said, XCom, stamped

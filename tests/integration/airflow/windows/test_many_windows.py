@@ -14,11 +14,11 @@ from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.attempt_files import failure_file
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.operators.commits import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
-from airflow_kafka_offsets.operators.unpublished_windows import KafkaUnpublishedWindowsOperator
+from airflow_kafka_offsets.operators.resolve import KafkaUnpublishedWindowsOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.references.window_ref import WindowRef, WindowRefs
+from airflow_kafka_offsets.references import WindowRef, WindowRefs
 from airflow_kafka_offsets.submission.tries import LoadTry
 from tests.integration.airflow.conftest import (
     FOR_EVER,
@@ -339,3 +339,20 @@ class TestUnpublished:
         assert find.execute(context) == [windows[0]]
         until = KafkaUnpublishedWindowsOperator(task_id="u", pipeline=pipeline, end=at(6))
         assert until.execute(context) == []
+
+    def test_those_of_several_pipelines_are_loaded_verified_and_committed_as_one_list(
+        self, ten: str, other: str, windows: list[XCom], context: Context, in_sparks_place: InSparksPlace
+    ) -> None:
+        def unpublished() -> list[list[XCom]]:
+            pipelines = KafkaPipeline("loads", ten), KafkaPipeline("others", other)
+            return [KafkaUnpublishedWindowsOperator(task_id="u", pipeline=each).execute(context) for each in pipelines]
+
+        found = unpublished()
+        in_sparks_place(COUNT)
+        loaded = load(found).execute(context)
+        assert [each["window"] for each in loaded] == [windows[place]["window"] for place in (2, 0, 1)]
+        assert unpublished() == [[], []]
+        assert len(verify(found, context, on_hole="warn")) == 3
+        commit = KafkaCommitOffsetsOperator(task_id="c", window=found, group=f"g-{ten}", on_hole="warn")
+        assert commit.execute(context) == {"group": f"g-{ten}", "committed": 2, "kept": 0}
+        assert load(unpublished()).execute(context) == []

@@ -21,7 +21,7 @@ from airflow_kafka_offsets.offsets.proof.driver_notes import FailureNote
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.triggers.window_loaded import KafkaWindowLoadedTrigger
+from airflow_kafka_offsets.triggers.ledger_looks import KafkaWindowLoadedTrigger
 from tests.integration.airflow.conftest import Context, cleared
 from tests.integration.airflow.windows.conftest import DeleteBefore, XCom
 from tests.integration.airflow.windows.counted import pinned, published, window

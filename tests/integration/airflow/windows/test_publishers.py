@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_kafka_offsets.errors import (
-    CommitConflictError,
-)
+from airflow_kafka_offsets.errors import CommitConflictError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.ledger.verification import verify

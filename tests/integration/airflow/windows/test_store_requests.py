@@ -16,7 +16,7 @@ from airflow_kafka_offsets.ledger.verification import verify
 from airflow_kafka_offsets.offsets.instants import iso_instant
 from airflow_kafka_offsets.operators.prepare_load import KafkaPrepareLoadOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from airflow_kafka_offsets.references.window_ref import WindowRef
+from airflow_kafka_offsets.references import WindowRef
 from tests.integration.airflow.conftest import NEVER, T0_MS, Context, InSparksPlace, Resolve, Run, at
 from tests.integration.airflow.windows.conftest import Increment, XCom, load
 from tests.integration.airflow.windows.counted import counted_in

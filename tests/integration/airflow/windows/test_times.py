@@ -17,11 +17,10 @@ from airflow_kafka_offsets.errors import FutureRecordError, InstantError, Offset
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.instants import instant_ms, iso_instant, now_ms
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
-from airflow_kafka_offsets.operators.retention_watch import KafkaRetentionWatchOperator
-from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
-from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
-from airflow_kafka_offsets.sensors.window_complete import KafkaWindowCompleteSensor
+from airflow_kafka_offsets.operators.alerts import KafkaRetentionWatchOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
+from airflow_kafka_offsets.sensors.group_sensors import KafkaGroupLagSensor
+from airflow_kafka_offsets.sensors.pipeline_sensors import KafkaNewDataSensor, KafkaWindowCompleteSensor
 from tests.integration.airflow.conftest import (
     DAY_MS,
     T0_MS,
@@ -229,7 +228,7 @@ class TestDaylightSaving:
         name, cron, zone = topic(), "0 0 * * *", "Europe/Berlin"
         first = instant_ms(datetime.fromisoformat(start))
         produce(name, 0, [(first + hour * HOUR_S * 1000, None, b"x") for hour in range(sum(hours))])
-        between = ("--start", start, "--end", end, "--cron", cron, "--timezone", zone, "-o", "json")
+        between = ("--start", start, "--end", end, "--split", "1d", "--timezone", zone, "-o", "json")
         code, out, _ = run("ledger", "resolve", "loads", "--topics", name, *between)
         days = json.loads(out)
         assert (code, [each["offsets"] for each in days]) == (0, hours)

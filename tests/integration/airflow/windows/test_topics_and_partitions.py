@@ -15,7 +15,7 @@ from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.pipelines.loads import returned
-from airflow_kafka_offsets.pipelines.preflight import lost_of_each
+from airflow_kafka_offsets.pipelines.log_changes import lost_of_each
 from tests.integration.airflow.conftest import Commit, Context, Publish, Resolve, Run, at, fails_with, recreate
 from tests.integration.airflow.windows.conftest import (
     DeleteBefore,

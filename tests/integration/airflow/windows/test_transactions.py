@@ -19,7 +19,7 @@ from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.pipelines.loads import returned
-from airflow_kafka_offsets.pipelines.preflight import lost_of_each
+from airflow_kafka_offsets.pipelines.log_changes import lost_of_each
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import T0_MS, Resolve, at, fails_with
 from tests.integration.airflow.windows.conftest import Said, evidence, manifest_of, ranges, stamped

@@ -9,18 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.operators.commits import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
-from tests.integration.airflow.conftest import (
-    NEVER,
-    Context,
-    InSparksPlace,
-    Publish,
-    Resolve,
-    Run,
-    at,
-    use_connection,
-)
+from tests.integration.airflow.conftest import NEVER, Context, InSparksPlace, Publish, Resolve, Run, at, use_connection
 from tests.integration.airflow.windows.conftest import DeleteBefore, XCom, load
 from tests.integration.airflow.windows.test_tries import died_here
 

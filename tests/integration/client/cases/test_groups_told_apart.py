@@ -15,7 +15,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.conditions.groups_caught_up import GroupsCaughtUp
 from airflow_kafka_offsets.errors import CommitRefusedError, OffsetsError
 from airflow_kafka_offsets.offsets.answers.groups import EMPTY, CommittedOffset, CommittedOffsets, GroupKind
-from airflow_kafka_offsets.offsets.groups.lag import LagStatus
+from airflow_kafka_offsets.offsets.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from dev.cluster import KafkaCluster
@@ -125,7 +125,7 @@ class TestEmptyGroup:
 
 class TestGroupWithMembers:
     @BOTH_PROTOCOLS
-    def test_is_described_with_who_reads_what(
+    def test_is_listed_and_described_with_who_reads_what(
         self,
         cluster: KafkaCluster,
         client: OffsetsClient,
@@ -143,6 +143,7 @@ class TestGroupWithMembers:
             (found,) = described.members
             assert (found.client_id, found.topics) == (f"{protocol}-member", (topic,))
             assert found.assignment == tuple(partitions)
+            assert group in client.all_groups()
         wait_until(lambda: not description_of(client, group).members, "the member has left")
 
     @BOTH_PROTOCOLS
@@ -181,14 +182,6 @@ class TestGroupWithMembers:
                 commit(client, group, {partitions[0]: 3})
             assert [each.offset for each in commits_of(client, group, partitions).offsets] == [None, None]
             assert consumer.assignment()
-
-    @BOTH_PROTOCOLS
-    def test_is_listed(
-        self, cluster: KafkaCluster, client: OffsetsClient, topic: str, group: str, protocol: Protocol
-    ) -> None:
-        """E33"""
-        with member(cluster, group, [topic], protocol):
-            assert group in client.all_groups()
 
 
 def forget(cluster: KafkaCluster, group: str, partitions: Sequence[TopicPartition]) -> None:

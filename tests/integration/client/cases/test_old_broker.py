@@ -12,7 +12,7 @@ from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.groups import EMPTY, GroupKind
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListOutcome
 from airflow_kafka_offsets.offsets.answers.logs import SegmentOffsets
-from airflow_kafka_offsets.offsets.groups.lag import LagStatus
+from airflow_kafka_offsets.offsets.lag import LagStatus
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev import raw_client

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_kafka_offsets.client.offsets_client import OffsetsClient
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets, ListOutcome
-from airflow_kafka_offsets.offsets.groups.lag import LagStatus, PartitionLag
+from airflow_kafka_offsets.offsets.lag import LagStatus, PartitionLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev.cluster import KafkaCluster

@@ -22,7 +22,7 @@ from airflow_kafka_offsets.offsets.answers.groups import (
     GroupOffsets,
 )
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffsets
-from airflow_kafka_offsets.offsets.groups.lag import GroupLag
+from airflow_kafka_offsets.offsets.lag import GroupLag
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from dev import raw_client

@@ -15,12 +15,7 @@ from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.integration.client.error_codes.codes import COORDINATOR_PASSES, COORDINATOR_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, OFFSETS, Pieces
 from tests.integration.client.scripted import Answer, ScriptedCluster
-from tests.integration.client.scripted_answers import (
-    commits_are,
-    commits_are_written,
-    coordinators_are,
-    silence,
-)
+from tests.integration.client.scripted_answers import commits_are, commits_are_written, coordinators_are, silence
 
 
 class TestFindCoordinator:

@@ -21,28 +21,16 @@ from tests.integration.client.error_codes.codes import (
     each_of,
 )
 from tests.integration.client.pieces import A0, Pieces
-from tests.integration.client.scripted import Answer, ScriptedBroker, ScriptedCluster
+from tests.integration.client.scripted import ScriptedCluster
 from tests.integration.client.scripted_answers import (
     Listed,
     classic_groups_are,
     commits_are,
     consumer_groups_are,
+    coordinators_on,
     groups_are_listed,
     silence,
 )
-
-
-def split_coordinators(one: ScriptedBroker, other: ScriptedBroker, group: str) -> Answer:
-    """A FindCoordinator answer that names one broker for every group but a single one."""
-
-    def answer(request: Any) -> Any:
-        response = one.coordinators(request)
-        for row in response.coordinators:
-            if row.key == group:
-                row.node_id, row.port = other.node, other.port
-        return response
-
-    return answer
 
 
 class TestDescribeGroups:
@@ -100,7 +88,7 @@ class TestDescribeGroups:
         with ScriptedCluster({}, brokers=2) as cluster:
             one, hung = cluster.brokers
             for each in cluster.brokers:
-                each.on(FindCoordinatorRequest, split_coordinators(one, hung, "h"))
+                each.on(FindCoordinatorRequest, coordinators_on(cluster, {"g": 0, "h": 1}))
                 each.on(ListGroupsRequest, groups_are_listed(Listed("g", "Stable", "streams", "streams")))
             one.on(DescribeGroupsRequest, classic_groups_are({}))
             hung.on(DescribeGroupsRequest, silence)
@@ -134,7 +122,7 @@ class TestGroupsWithoutCommits:
         with ScriptedCluster({"a": [0]}, brokers=2) as cluster:
             one, hung = cluster.brokers
             for each in cluster.brokers:
-                each.on(FindCoordinatorRequest, split_coordinators(one, hung, "h"))
+                each.on(FindCoordinatorRequest, coordinators_on(cluster, {"g": 0, "h": 1}))
             one.on(OffsetFetchRequest, commits_are({}))
             one.on(DescribeGroupsRequest, classic_groups_are({"g": "Empty"}))
             hung.on(OffsetFetchRequest, silence)

@@ -14,12 +14,7 @@ from airflow_kafka_offsets.offsets.specs import OffsetSpec
 from tests.integration.client.error_codes.codes import LEADER_PASSES, LEADER_STAYS, Code, each_of, outcome
 from tests.integration.client.pieces import A0, ALL, B0, B1, Pieces
 from tests.integration.client.scripted import Answer
-from tests.integration.client.scripted_answers import (
-    configs_are,
-    metadata_is,
-    offsets_are,
-    producers_are,
-)
+from tests.integration.client.scripted_answers import configs_are, metadata_is, offsets_are, producers_are
 
 
 class TestListOffsets:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.lineage.page_address import PREFIX
+from airflow_kafka_offsets.lineage import PREFIX
 from dev.airflow_services import AirflowServices
 from dev.chromium import chromium
 from dev.drawings import FOLDER

@@ -17,10 +17,7 @@ from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
 from dev.airflow_services import AirflowServices
 from tests.integration.ledger.loads import load, pin
 from tests.integration.page.browser.conftest import Open
-from tests.integration.page.browser.orders import (
-    HOURS,
-    offset_at,
-)
+from tests.integration.page.browser.orders import HOURS, offset_at
 from tests.patience import wait_until
 from tests.unit.offsets.builders import HOUR_MS, T0 as BACKFILLED_MS, snapshot
 

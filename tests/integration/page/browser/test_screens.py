@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from airflow_kafka_offsets.cli.main import main
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.verification import verify
-from airflow_kafka_offsets.lineage.page_address import PREFIX
+from airflow_kafka_offsets.lineage import PREFIX
 from airflow_kafka_offsets.offsets.instants import iso_instant, now_ms
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
@@ -194,7 +194,7 @@ class TestSaysWhatTheCommandsSay:
                 expect(panel).to_contain_text(f"it is between {hours_of(hour - 1)} and {hours_of(hour + 1)}")
             if hour == FAILED:
                 expect(panel.get_by_role("link", name="orders_hourly, run scheduled__25, task load")).to_be_visible()
-                expect(panel).to_contain_text("What was read or written isn't what the window has (UnprovenError)")
+                expect(panel).to_contain_text("What was read or written differs from the manifest (UnprovenError)")
             assert f"find?topic=orders&partition=3&offset={offset}" in page.url, "it can be sent to a colleague"
 
 
@@ -269,7 +269,7 @@ class TestOnCall:
     def test_why_a_load_failed_and_whether_clearing_it_helps(self, open_page: Open) -> None:
         page = open_page(f"p/orders/w/{window(FAILED)}")
         failure = page.locator("section.panel .failure")
-        expect(failure).to_contain_text("What was read or written isn't what the window has (UnprovenError)")
+        expect(failure).to_contain_text("What was read or written differs from the manifest (UnprovenError)")
         expect(failure).to_contain_text(MESSAGE)
         expect(failure).to_contain_text("Clearing the task helps only once the job or the sink is mended.")
 

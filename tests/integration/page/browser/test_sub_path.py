@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.lineage.page_address import PREFIX
+from airflow_kafka_offsets.lineage import PREFIX
 from dev.airflow_process import AirflowProcess
 from dev.airflow_services import START_DEADLINE_S, AirflowServices
 from dev.ports import HOST, free_ports

@@ -11,7 +11,7 @@ import pytest
 from kafka import KafkaAdminClient
 from playwright.sync_api import expect
 
-from airflow_kafka_offsets.lineage.page_address import PREFIX
+from airflow_kafka_offsets.lineage import PREFIX
 from dev.airflow_services import AirflowServices
 from dev.kafka import Broker
 from tests.integration.airflow.waits.whole_airflow import DEADLINE_S, commit
@@ -27,8 +27,8 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from airflow_kafka_offsets.sensors.group_lag import KafkaGroupLagSensor
-from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
+from airflow_kafka_offsets.sensors.group_sensors import KafkaGroupLagSensor
+from airflow_kafka_offsets.sensors.group_sensors import KafkaOffsetsReachedSensor
 
 with DAG("{dag_id}", schedule=None):
     KafkaGroupLagSensor(

@@ -17,14 +17,16 @@ from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
 from airflow_kafka_offsets.pipelines.loads import returned
-from airflow_kafka_offsets.spark.audits.table_audit import Outcome, audit_table
-from airflow_kafka_offsets.spark.audits.table_sums import AuditedWindow, AuditRequest
+from airflow_kafka_offsets.spark.audit_table import Outcome, audit_table
+from airflow_kafka_offsets.spark.audits.table_rows import AuditedWindow, AuditRequest
 from airflow_kafka_offsets.spark.session.conf import RunConf
 from dev.kafka import Broker
 
 Audit = Callable[..., AuditReport]
 NOBODY = "127.0.0.1:1"
 """An address where no broker is."""
+SOON = {"kafka.default.api.timeout.ms": "2000", "kafka.request.timeout.ms": "1000"}
+"""A client that gives up soon."""
 
 
 @pytest.fixture
@@ -40,7 +42,8 @@ def audit_each(spark: SparkSession, broker: Broker, cluster_id: str) -> Callable
         gaps: bool = False,
         **asked: Any,
     ) -> list[Outcome]:
-        conf = RunConf("", "", None, {"kafka.bootstrap.servers": servers or broker.bootstrap_servers}, allow_gaps=gaps)
+        reader = {"kafka.bootstrap.servers": servers or broker.bootstrap_servers}
+        conf = RunConf("", "", None, reader | (SOON if servers == NOBODY else {}), allow_gaps=gaps)
         windows = [AuditedWindow(replace(each, cluster_id=cluster_id), census) for each in manifests]
         outcomes = audit_table(spark, windows, conf, AuditRequest(table=table, **{"run": "0a1b2c3d", **asked}))
         for window, found in zip(windows, outcomes, strict=True):

@@ -7,7 +7,7 @@ from itertools import product
 
 from pyspark.sql import SparkSession, functions as F
 
-from airflow_kafka_offsets.offsets.audits.findings import AMOUNT, RULE
+from airflow_kafka_offsets.offsets.audits.report import AMOUNT, RULE
 
 NO, YES = False, True
 

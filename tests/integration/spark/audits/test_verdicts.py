@@ -13,6 +13,7 @@ from kafka import KafkaAdminClient
 from pyspark.sql import SparkSession, functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, TopicChangedError
+from airflow_kafka_offsets.offsets import plain_json
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.audits import cells
 from airflow_kafka_offsets.offsets.audits.audited_table import AuditedTable
@@ -108,7 +109,10 @@ class TestTransactions:
         if is_counted:
             with connected(broker) as client:
                 counted = Census.of(client.log_contents([whole]).raise_for_errors())
-            asked = {"census": Census.from_bytes(counted.to_bytes()), "servers": NOBODY}
+            asked = {
+                "census": plain_json.from_bytes(Census, plain_json.to_bytes(counted), "a census"),
+                "servers": NOBODY,
+            }
         rows = Counter(dice.choices(range(48), k=30))
         report = audit(sparse, written((topic, 0, offset) for offset in rows.elements()), gaps=is_counted, **asked)
         found = {

@@ -25,7 +25,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from airflow_kafka_offsets.hooks.kafka_offsets import KafkaOffsetsHook
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.state import Window
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
 from airflow_kafka_offsets.spark.session.conf import secrets_text
 from dev import ROOT
 from dev.airflow_home import environment

@@ -85,7 +85,7 @@ def test_a_deferrable_task_stays_on_its_worker_and_says_so(make_load: MakeLoad) 
 
 
 def test_no_driver_is_sent_to_the_cluster(make_load: MakeLoad, spark_cluster: SparkCluster) -> None:
-    """Spark runs no Python application there, as unit/submission/test_driver_place.py knows, too."""
+    """Spark runs no Python application there, as unit/submission/test_driver.py knows, too."""
     load = make_load()
     load.arguments["deploy_mode"] = "cluster"
     load.start()

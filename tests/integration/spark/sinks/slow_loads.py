@@ -17,7 +17,7 @@ from threading import Thread
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_offsets.spark import FileSink, Sink, pinned_window
-from airflow_kafka_offsets.spark.sinks.kinds import SINKS
+from airflow_kafka_offsets.spark.load import SINKS
 from tests.integration.spark.sinks.example import PostgresSink
 from tests.integration.spark.sinks.faults import held_up
 

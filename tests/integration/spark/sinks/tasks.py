@@ -21,11 +21,11 @@ from airflow_kafka_offsets.errors import KafkaOffsetsError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.entries import Published
 from airflow_kafka_offsets.ledger.ledger import Ledger
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.spark import read_published
+from airflow_kafka_offsets.spark.published import TABLES
 from airflow_kafka_offsets.spark.sinks.file_sink import FILE_FORMATS
-from airflow_kafka_offsets.spark.sinks.kinds import table_of
 from dev.kafka import Broker
 from tests.integration.airflow.conftest import InSparksPlace, TaskStateStore, in_sparks_place, use_connection
 from tests.integration.conftest import Produce
@@ -154,7 +154,7 @@ class Tasks:
         if self.kind in FILE_FORMATS:
             counts = self.publication(window)
             return offsets(self.spark.read.format(self.kind).load(counts.outputs[0].output)) if counts else {}
-        table = table_of(self.kind, self.output).rows(self.spark)
+        table = TABLES[self.kind](self.output).rows(self.spark)
         return offsets(table.where(table["window"] == window["window"]))
 
     def read(self) -> Rows:

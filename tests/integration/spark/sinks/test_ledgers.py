@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient
 from pyspark.sql import SparkSession
 
 from airflow_kafka_offsets.errors import LedgerConflictError
-from airflow_kafka_offsets.spark.sinks.kinds import table_of
+from airflow_kafka_offsets.spark.published import TABLES
 from dev.kafka import Broker, BrokerSettings
 from tests.integration.airflow.conftest import FOR_EVER, use_connection
 from tests.integration.conftest import MakeTopic, Produce, produce_to
@@ -89,6 +89,6 @@ def everything(tasks: Tasks) -> tuple[object, ...]:
     """All rows of the table, its properties and its commits."""
     name = f"delta.`{tasks.output}`" if tasks.kind == "delta" else tasks.output
     commits = f"DESCRIBE HISTORY {name}" if tasks.kind == "delta" else f"SELECT * FROM {name}.snapshots"
-    table = table_of(tasks.kind, tasks.output).rows(tasks.spark)
+    table = TABLES[tasks.kind](tasks.output).rows(tasks.spark)
     looks = (table.select("window", "offset"), tasks.spark.sql(f"SHOW TBLPROPERTIES {name}"), tasks.spark.sql(commits))
     return tuple(sorted(map(str, each.collect())) for each in looks)

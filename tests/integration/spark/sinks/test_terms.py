@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession, functions as F
@@ -97,6 +98,14 @@ class TestDelta:
         (remedy,) = re.findall(r"ALTER TABLE .*?\)", str(refused))
         spark.sql(remedy)
         publish(open_window(second), sink)
+
+    @ANOTHER
+    def test_a_path_where_there_can_be_no_folder_is_named(
+        self, open_window: OpenWindow, manifest: Manifest, tmp_path: Path
+    ) -> None:
+        (tmp_path / "file").touch()
+        with pytest.raises(ConfigurationError, match=rf"the delta table file://{tmp_path}/file/t: .*Cannot create"):
+            publish(open_window(manifest), DeltaSink(f"file://{tmp_path}/file/t"))
 
     @ANOTHER
     def test_a_constraint_that_rows_violate_is_named(

@@ -18,11 +18,11 @@ from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.ledger.file_lists import published_files
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
-from airflow_kafka_offsets.operators.resolve_window import KafkaResolveWindowOperator
+from airflow_kafka_offsets.operators.resolve import KafkaResolveWindowOperator
 from airflow_kafka_offsets.operators.spark_submit import KafkaSparkSubmitOperator
 from airflow_kafka_offsets.operators.verify_window import KafkaVerifyWindowOperator
 from airflow_kafka_offsets.spark import Attempt, DeltaSink, FileSink, IcebergSink, Sink, read_published
-from airflow_kafka_offsets.spark.sinks.kinds import table_of
+from airflow_kafka_offsets.spark.published import TABLES
 from airflow_kafka_offsets.spark.table_load import TableLoad
 from tests.integration.airflow.conftest import FOR_EVER, TaskStateStore
 from tests.integration.conftest import MakeTopic, Produce
@@ -110,7 +110,7 @@ class TestTables:
             read_published(spark, ledger_uri, output=small)
         if by_topic.kind != "parquet":
             table = by_topic.outputs(both.pipeline, both.topics)[small]
-            assert table_of(by_topic.kind, table.place).rows(spark).count() == 0
+            assert TABLES[by_topic.kind](str(table.place)).rows(spark).count() == 0
 
     def test_of_a_topic_without_offsets_is_left_as_it_is(
         self, open_window: OpenWindow, both: Manifest, make_by_topic: MakeByTopic, small: str, flights: str
@@ -153,7 +153,7 @@ class TestTables:
         assert rows.count() == rows.select("topic", "partition", "offset").distinct().count() == 149
         if by_topic.kind != "parquet":
             tables = by_topic.outputs(both.pipeline, both.topics).values()
-            assert sum(table_of(by_topic.kind, each.place).rows(spark).count() for each in tables) == 149
+            assert sum(TABLES[by_topic.kind](str(each.place)).rows(spark).count() for each in tables) == 149
 
 
 class TestRead:

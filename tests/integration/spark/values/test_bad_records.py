@@ -89,26 +89,11 @@ def test_a_field_of_the_name_of_a_column_is_refused_with_the_way_out(
 
 
 class TestBeforeAnythingIsRead:
-    @pytest.mark.parametrize(
-        ("words", "said"),
-        [
-            (
-                ("--value-format", "json", "schema=no schema at, all"),
-                "value: The schema 'no schema at, all' can't be",
-            ),
-            (("--value-format", "avro", "schema=a INT"), "value_format: A schema in DDL is for the format"),
-            (("--key-format", "json"), "key_format: The format json needs a schema"),
-            (("--flatten",), "flatten= needs values with fields"),
-            (("--bad-records", "fail"), "bad_records='fail' says nothing"),
-        ],
-        ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
-    )
     def test_what_is_wrong_with_an_argument_begins_with_its_name(
-        self, pin: Pin, manifest: Manifest, table: str, run_load: Callable[..., Any], words: tuple[str, ...], said: str
+        self, pin: Pin, manifest: Manifest, table: str, run_load: Callable[..., Any]
     ) -> None:
-        with pytest.raises(ConfigurationError) as refused:
-            run_load(pin(manifest), "--output", table, *words)
-        assert str(refused.value).startswith(said)
+        with pytest.raises(ConfigurationError, match=r"^value: The schema 'no schema at, all' can't be"):
+            run_load(pin(manifest), "--output", table, "--value-format", "json", "schema=no schema at, all")
 
     def test_what_the_registry_lacks_is_named(
         self, pin: Pin, manifest: Manifest, table: str, run_load: Callable[..., Any]

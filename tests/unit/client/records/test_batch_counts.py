@@ -8,16 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from airflow_kafka_offsets.client.records.record_batches import AbortedTransaction, count_batches
 from airflow_kafka_offsets.offsets.answers.records import LogContent
-from tests.unit.client.records.stored_batches import (
-    CONTROL,
-    GZIP,
-    T0,
-    batch,
-    emptied,
-    legacy,
-    lz4,
-    patched,
-)
+from tests.unit.client.records.stored_batches import CONTROL, GZIP, T0, batch, emptied, legacy, lz4, patched
 from tests.unit.client.records.test_random_record_batches import EVENTS, Event, History
 
 

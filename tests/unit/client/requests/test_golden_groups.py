@@ -17,8 +17,13 @@ from airflow_kafka_offsets.client.requests.describe_share_group_offsets import (
     parse_describe_share_group_offsets,
 )
 from airflow_kafka_offsets.client.requests.list_groups import parse_list_groups, parse_listed
-from airflow_kafka_offsets.offsets.answers.groups import EMPTY, CommittedOffset, GroupDescription, GroupKind
-from airflow_kafka_offsets.offsets.answers.share_groups import ShareOffset
+from airflow_kafka_offsets.offsets.answers.groups import (
+    EMPTY,
+    CommittedOffset,
+    GroupDescription,
+    GroupKind,
+    ShareOffset,
+)
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from tests.unit.client.requests.golden.frames import Frame, encoded, every, frames
 from tests.unit.client.requests.golden.pieces import FLIGHTS_0, FLIGHTS_2, WEATHER_1

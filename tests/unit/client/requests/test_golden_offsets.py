@@ -9,10 +9,7 @@ from airflow_kafka_offsets.client.requests.list_offsets import (
     parse_list_offsets,
     parse_segment_offsets,
 )
-from airflow_kafka_offsets.client.requests.offset_commit import (
-    offset_commit_request,
-    parse_offset_commit,
-)
+from airflow_kafka_offsets.client.requests.offset_commit import offset_commit_request, parse_offset_commit
 from airflow_kafka_offsets.client.requests.offset_fetch import offset_fetch_request, parse_offset_fetch
 from airflow_kafka_offsets.client.requests.offset_fetch_bulk import decode_offset_fetch
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets

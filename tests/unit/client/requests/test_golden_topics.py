@@ -7,11 +7,7 @@ from airflow_kafka_offsets.client.requests.describe_producers import (
     describe_producers_request,
     parse_describe_producers,
 )
-from airflow_kafka_offsets.client.routing.coordinators import (
-    coordinator_of,
-    coordinator_requests,
-    parse_coordinators,
-)
+from airflow_kafka_offsets.client.routing.coordinators import coordinator_of, coordinator_requests, parse_coordinators
 from airflow_kafka_offsets.client.routing.metadata import metadata_request, parse_metadata
 from airflow_kafka_offsets.errors import ResponseError
 from airflow_kafka_offsets.offsets.answers.logs import ActiveProducer

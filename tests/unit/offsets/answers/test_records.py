@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError, OffsetsError, ResponseError
@@ -69,9 +71,15 @@ class TestRecordAges:
         assert found.unknown == ("t-0 (it has no timestamp)", "t-1 (its leader hasn't returned a record yet)")
         assert found.known_ms is None
 
+    def test_so_does_one_that_can_not_be_read_and_it_is_told_why(self) -> None:
+        refused = FirstRecord("t", 1, 5, error=REFUSED)
+        codec, error = ages(record(None, missing_codec="zstd"), refused).unknown
+        assert re.fullmatch(r"t-0 \(it is compressed with zstd, .*airflow-kafka-offsets\[codecs\]'\)\)", codec)
+        assert error.startswith("t-1 (it can't be read: TOPIC_AUTHORIZATION_FAILED")
+
     def test_a_codec_that_this_machine_lacks_is_a_fault_of_the_machine(self) -> None:
         with pytest.raises(ConfigurationError, match=r"t-0 offset 5.*zstd.*airflow-kafka-offsets\[codecs\]"):
-            ages(record(None, missing_codec="zstd"))
+            RecordAges.to_judge([record(None, missing_codec="zstd")], NOW_MS)
 
 
 class TestTogether:

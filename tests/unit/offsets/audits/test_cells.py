@@ -11,9 +11,8 @@ from operator import xor
 from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.offsets.audits.cells import CellKey, Cells, Sums, read_together
-from airflow_kafka_offsets.offsets.partitions import LogRange
+from airflow_kafka_offsets.offsets.partitions import LogRange, span_of
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum, xxhash64
-from airflow_kafka_offsets.offsets.proof.left import span_of
 
 CHECKSUM = Checksum(salt=17, with_topic=False)
 SIZE = 4

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, PartitionTally, RunResult, Tally
-from airflow_kafka_offsets.offsets.windows.kafka_source import Source
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.topic_identity import Source
 
 
 def source_of(manifest: Manifest) -> Source:

@@ -200,7 +200,7 @@ class TestLoss:
 class TestResult:
     def test_reads_back_as_it_was_written(self) -> None:
         run = result(manifest(), WHOLE, WHOLE, unread=(ReadPosition("t", 0, 18),))
-        assert RunResult.from_json(json.loads(run.to_bytes())) == run
+        assert RunResult.from_json(json.loads(json.dumps(run.to_json()))) == run
         assert (run.output, run.rows_written, run.apart) == ("file:/out", 10, True)
 
     @pytest.mark.parametrize("fields", [{"attempt": "7"}, {"attempt": True}, {"run": "../a"}, {"read": []}, {"x": 1}])

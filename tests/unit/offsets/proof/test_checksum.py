@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from airflow_kafka_offsets.offsets.proof.checksum import Checksum, complete, every_offset, xxhash64
-from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.proof.run_result import Tally
-from airflow_kafka_offsets.offsets.windows.manifest import Manifest
+from airflow_kafka_offsets.offsets.windows.manifest import Manifest, left_of
 from tests.unit.spark.manifests import manifest_of
 
 MANIFEST = manifest_of([("flights", 0, 100, 140), ("flights", 1, 7, 7), ("flights", 2, 0, 1)])

@@ -20,7 +20,7 @@ from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, L
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows import boundaries
-from airflow_kafka_offsets.offsets.windows.ranges import ranges_between
+from airflow_kafka_offsets.offsets.windows.manifest import ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import Evidence, OffsetSnapshot, snapshot_warnings
 from tests.unit.offsets.builders import (
     HOUR_MS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_offsets.errors import IntervalError, LedgerCorruptError
-from airflow_kafka_offsets.offsets.windows.ledger_names import is_window, json_of, window_extent, window_id
+from airflow_kafka_offsets.errors import IntervalError
+from airflow_kafka_offsets.offsets.windows.ledger_names import is_window, window_extent, window_id
 
 FIVE_MS, SIX_MS, SEVEN_MS = 1_795_237_200_000, 1_795_240_800_000, 1_795_244_400_000
 FIVE, SIX = "20261121T050000000Z_20261121T060000000Z", "20261121T060000000Z_20261121T070000000Z"
@@ -37,13 +37,3 @@ class TestWindows:
     def test_what_no_two_instants_give_is_no_windows_name(self, name: str) -> None:
         assert not is_window(name)
         assert is_window(FIVE)
-
-
-class TestFiles:
-    def test_a_file_is_a_json_object(self) -> None:
-        assert json_of(b'{"a": 1}') == {"a": 1}
-
-    @pytest.mark.parametrize("content", [b"", b"{", b"5", b"[]", b"\xff"])
-    def test_what_is_something_else_or_half_written_is_refused(self, content: bytes) -> None:
-        with pytest.raises(LedgerCorruptError):
-            json_of(content)

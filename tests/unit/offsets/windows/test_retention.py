@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_offsets.errors import ResponseError
+from airflow_kafka_offsets.offsets.answers.logs import TopicFacts
 from airflow_kafka_offsets.offsets.answers.records import FirstRecord, FirstRecords
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
 from airflow_kafka_offsets.offsets.partitions import LogRange
 from airflow_kafka_offsets.offsets.windows.retention import (
     RangeForecast,

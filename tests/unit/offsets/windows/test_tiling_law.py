@@ -14,12 +14,11 @@ from itertools import pairwise
 from hypothesis import given, settings, strategies as st
 
 from airflow_kafka_offsets.offsets.answers.listed_offsets import ListedOffset, ListedOffsets, ListOutcome
-from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents
-from airflow_kafka_offsets.offsets.answers.topics import TopicFacts
+from airflow_kafka_offsets.offsets.answers.logs import LogExtent, LogExtents, TopicFacts
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.specs import IsolationLevel, OffsetSpec
 from airflow_kafka_offsets.offsets.windows.boundaries import at_instant, clamp
-from airflow_kafka_offsets.offsets.windows.ranges import OffsetRange, ranges_between
+from airflow_kafka_offsets.offsets.windows.manifest import OffsetRange, ranges_between
 from airflow_kafka_offsets.offsets.windows.snapshots import AsOf, AsOfKind, OffsetSnapshot
 from tests.unit.offsets.builders import T0
 

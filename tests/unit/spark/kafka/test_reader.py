@@ -7,8 +7,8 @@ import json
 import pytest
 
 from airflow_kafka_offsets.errors import ConfigurationError
-from airflow_kafka_offsets.offsets.proof.left import left_of
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
+from airflow_kafka_offsets.offsets.windows.manifest import left_of
 from airflow_kafka_offsets.spark.kafka.reader import exactly, reader_options
 from tests.unit.spark.manifests import manifest_of
 

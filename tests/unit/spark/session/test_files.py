@@ -53,6 +53,7 @@ def test_anything_else_lacks_nothing_that_is_known(said: str) -> None:
         ("s3://aws_default@bucket/key", "s3a://bucket/key"),
         ("gs://google_cloud_default@bucket/key", "gs://bucket/key"),
         ("hdfs://host:8020/key", "hdfs://host:8020/key"),
+        ("abfss://lake@account.dfs.core.windows.net/x", "abfss://lake@account.dfs.core.windows.net/x"),
         ("file:///tmp/key", "file:///tmp/key"),
         ("/tmp/key/", "/tmp/key"),
     ],

@@ -11,19 +11,17 @@ CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.1"
 DELTA = "io.delta:delta-spark_2.12:3.2.1"
 
 
-class TestConnector:
-    def test_is_the_releases_own(self) -> None:
-        assert SparkRelease("3.5.1", "2.12").connector == CONNECTOR
+@pytest.mark.parametrize(("version", "scala"), [("3.5.6", "2.12"), ("4.0.0", "2.13"), ("4.1.0-amzn-0", "2.13")])
+def test_the_connector_is_for_the_scala_that_spark_is_built_with(version: str, scala: str) -> None:
+    assert usual_scala(version) == scala
+    assert SparkRelease("3.5.1", "2.12").package("kafka") == CONNECTOR
 
-    def test_comes_after_the_users_packages_once(self) -> None:
-        release = SparkRelease("3.5.1", "2.12")
-        assert release.with_connector(packages_in(f"{DELTA}, ")) == [DELTA, CONNECTOR]
-        assert release.with_connector([CONNECTOR, DELTA]) == [CONNECTOR, DELTA]
-        assert release.with_connector(packages_in(None)) == [CONNECTOR]
 
-    @pytest.mark.parametrize(("version", "scala"), [("3.5.6", "2.12"), ("4.0.0", "2.13"), ("4.1.0-amzn-0", "2.13")])
-    def test_is_for_the_scala_that_spark_is_built_with(self, version: str, scala: str) -> None:
-        assert usual_scala(version) == scala
+def test_it_comes_after_the_users_packages_once() -> None:
+    release = SparkRelease("3.5.1", "2.12")
+    assert release.with_packages([], packages_in(f"{DELTA}, "), None) == [DELTA, CONNECTOR]
+    assert release.with_packages([], [CONNECTOR, DELTA], None) == [CONNECTOR, DELTA]
+    assert release.with_packages([], packages_in(None), None) == [CONNECTOR]
 
 
 class TestRefuseOther:

@@ -13,8 +13,8 @@ from airflow_kafka_offsets.errors import LogTruncatedError
 from airflow_kafka_offsets.kafka_pipeline import KafkaPipeline
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.sensors.new_data import KafkaNewDataSensor
-from airflow_kafka_offsets.sensors.offsets_reached import KafkaOffsetsReachedSensor
+from airflow_kafka_offsets.sensors.group_sensors import KafkaOffsetsReachedSensor
+from airflow_kafka_offsets.sensors.pipeline_sensors import KafkaNewDataSensor
 from airflow_kafka_offsets.triggers.wait import KafkaWaitTrigger
 from tests.integration.airflow.conftest import Context, fails_with
 from tests.integration.airflow.windows.cluster.conftest import Cut

@@ -12,10 +12,9 @@ from airflow_kafka_offsets.errors import LogTruncatedError
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.offsets.answers.groups import CommittedOffset, CommittedOffsets
 from airflow_kafka_offsets.offsets.partitions import TopicPartition
-from airflow_kafka_offsets.operators.commit_offsets import KafkaCommitOffsetsOperator
+from airflow_kafka_offsets.operators.commits import KafkaCommitOffsetsOperator
 from airflow_kafka_offsets.pipelines.loads import returned
-from airflow_kafka_offsets.pipelines.log_changes import changes, refuse_rewritten
-from airflow_kafka_offsets.pipelines.preflight import lost_of_each
+from airflow_kafka_offsets.pipelines.log_changes import changes, lost_of_each, refuse_rewritten
 from dev.cluster import KafkaCluster
 from tests.integration.airflow.conftest import Context, Publish, Resolve, Run, at, fails_with
 from tests.integration.airflow.windows.cluster.conftest import Cut

@@ -1,1 +1,0 @@
-"""Judging groups: their lag, which partitions it counts on, and where their commits should go."""

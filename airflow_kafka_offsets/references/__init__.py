@@ -1,1 +1,0 @@
-"""References to snapshots and windows, which tasks pass on through XCom."""

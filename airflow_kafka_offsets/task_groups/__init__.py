@@ -1,1 +1,0 @@
-"""Task groups: several of our tasks as one."""
