@@ -150,27 +150,6 @@ class LogContents(PartitionMap[LogContent]):
 
 
 @dataclass(frozen=True, slots=True)
-class GapCauses:
-    """Why some offsets of a window have no record, according to the topics' logs.
-
-    :param markers: transaction markers.
-    :param aborted: records of aborted transactions.
-    :param compacted: offsets that the log cleaner had emptied before the load, and markers and aborted records that it
-        has removed since.
-    :param removed_since: records that the load read and the log cleaner has removed since. These aren't gaps.
-    """
-
-    markers: int = 0
-    aborted: int = 0
-    compacted: int = 0
-    removed_since: int = 0
-
-    def __str__(self) -> str:
-        words = f"{self.markers} markers, {self.aborted} aborted records, {self.compacted} compacted away"
-        return words + (f"; {self.removed_since} records were compacted away since" if self.removed_since else "")
-
-
-@dataclass(frozen=True, slots=True)
 class RecordAges:
     """How old some first records are, by their timestamps and this machine's clock.
 

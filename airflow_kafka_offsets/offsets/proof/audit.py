@@ -9,8 +9,7 @@ What Kafka had lost when the attempt began isn't asked of it: read + lost = wind
 
 There are three reasons for fewer rows than offsets: a transform drops rows, which the count of rows read shows; a read
 is stopped early, which the count doesn't show but Kafka does; or the log has no record at some offsets. Only the last
-is fine, if the topic or the user allows it. Its log can be asked about the gaps after the load: on topics that aren't
-compacted, it has the same records until retention removes them; on compacted ones, it may have fewer.
+is fine, if the topic or the user allows it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_offsets.errors import shorten
-from airflow_kafka_offsets.offsets.answers.records import GapCauses, LogContent, LogContents
 from airflow_kafka_offsets.offsets.partitions import LogRange, TopicPartition, by_partition, span_of
 from airflow_kafka_offsets.offsets.proof.checksum import offset_sum
 from airflow_kafka_offsets.offsets.proof.run_result import PartitionTally, RunResult, Tally, counted_twice, total_of
@@ -36,7 +34,6 @@ class Verdict:
     :param written_problems: how the rows written differ from the rows read.
     :param gaps: offsets that were read and have no record: transaction markers, aborted or compacted records. A plain
         topic can't have any.
-    :param explained: what the log says about them; None when nobody asked it.
     :param unknowable: what Kafka couldn't say about the source of the rows, in words; brokers from 2.8 on can.
     :param may_pass: the only problem is one that another attempt may not have: rows that were counted more than once.
     :param derived: what a job has made of the records, in words; empty when each record is a row.
@@ -46,7 +43,6 @@ class Verdict:
     read_problems: tuple[str, ...]
     written_problems: tuple[str, ...]
     gaps: int
-    explained: GapCauses | None = None
     unknowable: tuple[str, ...] = ()
     may_pass: bool = False
     derived: str = ""
@@ -62,10 +58,9 @@ class Verdict:
             return shorten(self.read_problems + self.written_problems)
         lost = f", {self.lost} offsets lost before" if self.lost else ""
         gaps = f", {self.gaps} offsets without a record" if self.gaps else ""
-        causes = f" ({self.explained})" if self.gaps and self.explained else ""
         unknown = f", but Kafka doesn't tell {shorten(self.unknowable)}" if self.unknowable else ""
         equal = f"read = log ({self.derived})" if self.derived else "read = written = log"
-        return equal + lost + gaps + causes + unknown
+        return equal + lost + gaps + unknown
 
 
 def judge(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()) -> Verdict:
@@ -86,12 +81,9 @@ def judge(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()
     if left:
         problems.extend(_source_problems(manifest, result.source))
     written_rows, unread = total_of(result.written), bool(result.unread)
-    if result.derived:
-        different, unsure = list(_derived_problems(result, span)), _may_be_repeated(result)
-    else:
-        different = list(difference(result.read, written_rows, span, result.task_starts, unread=unread))
-        unsure = counted_twice(result.read, result.task_starts)
-    may_pass = not problems and not unread and unsure
+    different = list(difference(result.read, written_rows, span, result.task_starts, unread=unread))
+    different.extend(_job_problems(result))
+    may_pass = not problems and not unread and _may_be_repeated(result)
     if not different:
         problems.extend(_shortfall(manifest, left, result))
     return Verdict(
@@ -110,15 +102,6 @@ def _source_problems(manifest: Manifest, source: Source | None) -> Iterator[str]
         yield "nobody asked Kafka after the read whether the topics were still the ones that had been resolved"
     else:
         yield from identity_problems(manifest, topics_read(manifest), source.cluster_id, source.topic_ids)
-
-
-def every_offset_once(left: Collection[LogRange], written: Iterable[PartitionTally]) -> bool:
-    """Whether there are as many rows as offsets are left of a window, and their sums don't show that an offset occurs
-    twice."""
-    rows, ranges = by_partition(written), by_partition(left)
-    return rows.keys() == ranges.keys() and all(
-        rows[key].count == each.span and _judge_partition(each, rows[key]) is None for key, each in ranges.items()
-    )
 
 
 def _judge_partition(whole: LogRange, tally: PartitionTally) -> str | None:
@@ -267,99 +250,18 @@ def _derived_words(result: RunResult) -> str:
     return f"{result.rows_written} rows written by your job{further}"
 
 
-def _may_be_repeated(result: RunResult) -> bool:
-    """Whether some records or rows may have been counted more than once, so that a retry may succeed."""
-    records = total_of(result.written)
-    return any(
-        _read_again(job.read, records, result.task_starts) or job.made > output.rows for output, job in result.derived
-    )
-
-
-def _derived_problems(result: RunResult, span: int) -> Iterator[str]:
-    """Why a job's outputs weren't made of each record once, or don't hold the rows made; empty when all is well.
-
-    :param span: offsets that are left of the window.
-    """
-    records = total_of(result.written)
-    for output, job in result.derived:
-        yield from _misread(output.name, job.read, records, span, result)
-        if job.made != output.rows:
+def _job_problems(result: RunResult) -> Iterator[str]:
+    """Outputs that don't hold the rows that a job made."""
+    for output in result.derived:
+        if output.made != output.rows:
             yield (
-                f"the job made {job.made} rows for {output.output}, but it holds {output.rows}: the sink dropped or "
+                f"the job made {output.made} rows for {output.output}, but it holds {output.rows}: the sink dropped or "
                 "doubled some, or the rows were made more than once because an executor was lost. If one was "
                 "lost, run the task again"
             )
 
 
-def _misread(output: str, found: Tally, records: Tally, span: int, result: RunResult) -> Iterator[str]:
-    what = f"the rows of output {output}" if output else "the job's rows"
-    read = found.count
-    if _read_again(found, records, result.task_starts):
-        yield (
-            f"{what} were made of {read} records, where the window has {records.count}: Spark read some more than "
-            "once, for a sort, a repartitionByRange or a join without a condition whose other side isn't broadcast, or "
-            "because an executor was lost. If one was lost, run the task again; otherwise sort only what was "
-            "aggregated, or broadcast the other side"
-        )
-    elif read < records.count:
-        gaps = ", or, if transactions leave offsets without a record, allow gaps (allow_gaps=True)"
-        has = f"{records.count} records" if records.count < span else f"{span} offsets"
-        yield (
-            f"{what} were made of {read} records, but the window has {has}: the read was stopped early, by limit, "
-            "head, take, a join with an empty side, or a function that stops iterating. Let it read every record"
-            f"{'' if records.count < span or result.allow_gaps else gaps}"
-        )
-    elif not found.same_rows(records):
-        yield (
-            f"{what} were made of {read} records, as many as the window has, but not the same ones: some were read "
-            "twice, and as many not at all"
-        )
-
-
-def _read_again(read: Tally, records: Tally, task_starts: int | None) -> bool:
-    """Whether some records may have been counted more than once. If fewer were counted, the read was stopped early."""
-    as_many = read.count == records.count
-    return read.count > records.count or (as_many and counted_twice(read, task_starts))
-
-
-def ranges_with_gaps(manifest: Manifest, result: RunResult, lost: Collection[LogRange] = ()) -> list[LogRange]:
-    """The ranges with fewer rows than offsets: only these need an explanation."""
-    rows = {TopicPartition.of(tally): tally.count for tally in result.written}
-    return [each for each in left_of(manifest, lost) if rows.get(TopicPartition.of(each), 0) < each.span]
-
-
-def explain(result: RunResult, contents: LogContents, compacted: Collection[str]) -> tuple[GapCauses, tuple[str, ...]]:
-    """Why some offsets have no row, and where the log contradicts the rows.
-
-    :param contents: counts of the ranges with gaps: complete, unless their records are gone from the log.
-    :param compacted: topics that are or were compacted.
-    """
-    rows = by_partition(result.written)
-    markers = aborted = missing = removed = 0
-    problems: list[str] = []
-    for content in contents:
-        none = PartitionTally(content.topic, content.partition, 0, 0, 0, 0, 0)
-        tally = rows.get(TopicPartition.of(content), none)
-        problems.extend(_misfits(content, tally, content.topic in compacted))
-        markers, aborted, missing = markers + content.markers, aborted + content.aborted, missing + content.missing
-        removed += tally.count - content.records
-    return GapCauses(markers, aborted, missing - removed, removed), tuple(problems)
-
-
-def _misfits(content: LogContent, rows: PartitionTally, is_compacted: bool) -> Iterator[str]:
-    """How one partition's log contradicts its rows, if it does."""
-    name, records, written = f"{content.topic}-{content.partition}", content.records, rows.count
-    if content.is_gone:
-        gaps = content.end_offset - content.start_offset - written
-        yield f"{gaps} gaps of {name} can no longer be explained: {content.error and content.error.message}"
-    elif written < records:
-        yield f"{name} has {records} records in the log, but {written} were written"
-    elif written > records and not is_compacted:
-        yield f"{name} has {records} records in the log, but {written} were written, and it isn't compacted"
-    elif written > records + content.missing:
-        yield (
-            f"{name} has {records} records in the log and {content.missing} offsets that may have had one, but "
-            f"{written} were written: some are at markers or aborted records"
-        )
-    elif written == records and content.offset_sum not in (None, rows.offset_sum):
-        yield f"{name} has as many records in the log as were written, but at other offsets"
+def _may_be_repeated(result: RunResult) -> bool:
+    """Whether some records or rows may have been counted more than once, so that a retry may succeed."""
+    made_again = any(output.made is not None and output.made > output.rows for output in result.derived)
+    return made_again or counted_twice(result.read, result.task_starts)

@@ -62,18 +62,6 @@ class PartitionTally:
 
 
 @dataclass(frozen=True, slots=True)
-class JobCounts:
-    """What was counted of a job that makes other rows of a window's records, for one of its outputs.
-
-    :param made: rows that it made, counted as they were written.
-    :param read: the window's records, counted as it read them.
-    """
-
-    made: int
-    read: Tally
-
-
-@dataclass(frozen=True, slots=True)
 class OutputRows:
     """What one output of a window holds, and where.
 
@@ -87,7 +75,7 @@ class OutputRows:
     :param files: the files that hold them, as paths within ``output``; none for a table.
     :param columns: the columns of all files of this output so far, as Spark writes a schema in JSON; None for other
         kinds of outputs, which know their own.
-    :param job: what was counted of the job that made the rows; None if each record is a row.
+    :param made: rows that a job made, counted as they were written; None if each record is a row.
     """
 
     name: str
@@ -97,7 +85,7 @@ class OutputRows:
     rows: int
     files: tuple[str, ...] = ()
     columns: str | None = None
-    job: JobCounts | None = None
+    made: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +153,9 @@ class RunResult:
         return sum(tally.count for tally in self.written)
 
     @property
-    def derived(self) -> tuple[tuple[OutputRows, JobCounts], ...]:
+    def derived(self) -> tuple[OutputRows, ...]:
         """The outputs of a job that writes rows other than the records; empty when each record is a row."""
-        return tuple((each, each.job) for each in self.outputs if each.job is not None)
+        return tuple(each for each in self.outputs if each.made is not None)
 
     @property
     def rows_written(self) -> int:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame, Observation, functions as F
 
 from airflow_kafka_offsets.errors import ConfigurationError, UnprovenError
-from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, OutputRows, RunResult
+from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, RunResult
 from airflow_kafka_offsets.spark.session.session import DERIVED_ROWS, require_driver
 from airflow_kafka_offsets.spark.sinks.sink import OWN_COLUMNS, Attempt, Sink, rows_of
 from airflow_kafka_offsets.spark.window.counts import count_kept, observed_sums
@@ -78,8 +78,8 @@ def _write_all(
         for name, output in outputs.items():
             place, number = written[name]
             found = rows_of(output.sink, window.spark, attempts[name], place)
-            listed, job = None if rows else found, JobCounts(number, counts.read)
-            rows.append(output_rows(name, output.sink, place, listed, found.count(), columns[name], job))
+            listed = None if rows else found
+            rows.append(output_rows(name, output.sink, place, listed, found.count(), columns[name], number))
     return Done(counts, rows, window.source(is_read=True))
 
 

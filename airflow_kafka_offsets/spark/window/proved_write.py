@@ -18,7 +18,7 @@ from airflow_kafka_offsets.compat.spark_versions import drop_kept, kept_on_disk
 from airflow_kafka_offsets.errors import ConfigurationError, CountedTwiceError, UnprovenError
 from airflow_kafka_offsets.offsets.instants import now_ms
 from airflow_kafka_offsets.offsets.proof.audit import Verdict, judge
-from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, OutputRows, RunResult
+from airflow_kafka_offsets.offsets.proof.run_result import OutputRows, RunResult
 from airflow_kafka_offsets.offsets.windows.manifest import topics_read
 from airflow_kafka_offsets.offsets.windows.topic_identity import Source
 from airflow_kafka_offsets.spark.session.session import application_of
@@ -202,7 +202,7 @@ def output_rows(
     found: DataFrame | None,
     rows: int,
     columns: str | None,
-    job: JobCounts | None = None,
+    made: int | None = None,
 ) -> OutputRows:
     """What an output holds.
 
@@ -212,7 +212,7 @@ def output_rows(
     if found is not None and place is not None and sink.kind in FILE_FORMATS:
         inside = f"{WINDOW_COLUMN}={place.rpartition(f'/{WINDOW_COLUMN}=')[2]}/"
         files = sorted(file.rpartition(inside)[2] for file in found.inputFiles())
-    return OutputRows(name, place, sink.kind, sink.keeps_attempts_apart, rows, tuple(files), columns, job)
+    return OutputRows(name, place, sink.kind, sink.keeps_attempts_apart, rows, tuple(files), columns, made)
 
 
 def _judged(window: PinnedRead, result: RunResult) -> Verdict:

@@ -16,7 +16,7 @@ from airflow_kafka_offsets.ledger.entries import Attempted, Audited, Published, 
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
 from airflow_kafka_offsets.offsets.partitions import LogRange, SeenOffset
-from airflow_kafka_offsets.offsets.proof.run_result import JobCounts, RunResult
+from airflow_kafka_offsets.offsets.proof.run_result import RunResult
 from airflow_kafka_offsets.offsets.specs import IsolationLevel
 from airflow_kafka_offsets.offsets.windows.ledger_names import window_id
 from airflow_kafka_offsets.offsets.windows.snapshots import OffsetSnapshot
@@ -202,6 +202,6 @@ def derive(ledger: Ledger, hour: int, rows: int) -> Window:
     window = resolve(ledger, hour)
     attempt = begin(ledger, window)
     plain = result_of(ledger, window, attempt)
-    made = replace(plain.outputs[0], rows=rows, job=JobCounts(rows, plain.read))
+    made = replace(plain.outputs[0], rows=rows, made=rows)
     publish_result(ledger, window, replace(plain, outputs=(made,)))
     return verify(ledger, ledger.window(window.name))
