@@ -17,8 +17,10 @@ from airflow_kafka_offsets.ledger.files import audit_file
 from airflow_kafka_offsets.ledger.ledger import Ledger, PinnedManifest
 from airflow_kafka_offsets.ledger.state import State
 from airflow_kafka_offsets.ledger.storage import outcomes
+from airflow_kafka_offsets.offsets.answers.records import LogContents
 from airflow_kafka_offsets.offsets.audits.census import Census
 from airflow_kafka_offsets.offsets.audits.report import AuditReport
+from airflow_kafka_offsets.offsets.partitions import TopicPartition
 from airflow_kafka_offsets.offsets.windows.manifest import Manifest, digest
 from airflow_kafka_offsets.pipelines.attempts import Wanted
 from airflow_kafka_offsets.pipelines.loads import ClientFactory, commit_each
@@ -116,9 +118,10 @@ def _refused(client_factory: ClientFactory, left: Sequence[_Left]) -> dict[Wante
 
 def count_records(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest) -> None:
     """Count a window's records, unless that was done before. Reads all bytes of the window, a few MiB at a time, with
-    the window's isolation level. Topics that are compacted are left out, as their logs go on losing records.
+    the window's isolation level. Topics that are compacted are left out, as their logs go on losing records; and so are
+    partitions of which some offsets are deleted already.
 
-    :raises OffsetsError: when a log can't be read, or no longer has all offsets of the window.
+    :raises OffsetsError: when a log can't be read.
     :raises WindowError: when a topic isn't the one that was resolved, or a log was truncated since.
     """
     manifest = pinned.manifest
@@ -127,7 +130,12 @@ def count_records(client: OffsetsClient, ledger: Ledger, pinned: PinnedManifest)
     ranges = [each.log_range for each in manifest.non_empty() if each.topic not in compacted]
     if not ranges or ledger.window(manifest.window).census is not None:
         return
-    contents = client.log_contents(ranges, isolation_level=manifest.isolation_level).raise_for_errors()
+    found = client.log_contents(ranges, isolation_level=manifest.isolation_level)
+    if gone := [str(TopicPartition.of(each)) for each in found if each.is_gone]:
+        log.warning("Records were deleted before they could be counted on %s", shorten(gone))
+    contents = LogContents(each for each in found if not each.is_gone).raise_for_errors()
+    if not contents:
+        return
     for error in filter(None, changes(client, {manifest.window: manifest}).values()):
         raise error
     census = Census.of(contents)

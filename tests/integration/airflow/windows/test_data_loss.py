@@ -53,6 +53,16 @@ class TestBetweenTheSnapshots:
         delete_before(ten, 7)
         return resolve(ten, at(5), at(20))
 
+    def test_they_cannot_be_counted_and_hold_up_nothing(
+        self, ten: str, resolve: Resolve, delete_before: DeleteBefore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """``count_records`` leaves out what nobody can count any more; the window is pinned all the same."""
+        resolve(ten, at(0), at(5), count_records=True)
+        delete_before(ten, 7)
+        window = resolve(ten, at(5), at(20), count_records=True)
+        assert ranges(window) == [(0, 5, 10)]
+        assert f"Records were deleted before they could be counted on {ten}-0" in caplog.text
+
     def test_the_window_has_them_and_its_load_fails_with_exact_counts(
         self, ten: str, window: XCom, context: Context
     ) -> None:
