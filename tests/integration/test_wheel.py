@@ -37,12 +37,12 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "venv" / "bin"
 
 
-def airflow(installed: Path, *words: str) -> str:
-    """What ``airflow …`` prints there."""
+def printed(installed: Path, program: str, *words: str) -> str:
+    """What a program prints there."""
     home = installed.parent.parent
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "PYTHON"))}
     variables |= {"AIRFLOW_HOME": str(home / "airflow"), "COLUMNS": "200"}
-    command = [installed / "airflow", *words]
+    command = [installed / program, *words]
     run = subprocess.run(command, env=variables, cwd=home, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return run.stdout
@@ -63,17 +63,17 @@ class TestWheel:
 )
 class TestInstalled:
     def test_airflow_discovers_the_provider(self, installed: Path) -> None:
-        providers = json.loads(airflow(installed, "providers", "list", "-o", "json"))
+        providers = json.loads(printed(installed, "airflow", "providers", "list", "-o", "json"))
         ours = [each for each in providers if each["package_name"] == "airflow-kafka-offsets"]
         assert [each["version"] for each in ours] == ["0.1.0"]
 
     def test_the_connection_type_and_its_hook_are_there(self, installed: Path) -> None:
-        hooks = json.loads(airflow(installed, "providers", "hooks", "-o", "json"))
+        hooks = json.loads(printed(installed, "airflow", "providers", "hooks", "-o", "json"))
         ours = [each for each in hooks if each["connection_type"] == "kafka_offsets"]
         assert [each["class"] for each in ours] == ["airflow_kafka_offsets.hooks.kafka_offsets.KafkaOffsetsHook"]
 
     def test_the_page_is_found_and_has_its_files(self, installed: Path, wheel: Path) -> None:
-        plugins = json.loads(airflow(installed, "plugins", "-o", "json"))
+        plugins = json.loads(printed(installed, "airflow", "plugins", "-o", "json"))
         assert [each["name"] for each in plugins if "airflow-kafka-offsets" in each["source"]] == ["kafka_windows"]
         static = ROOT / "airflow_kafka_offsets" / "page" / "static"
         files = {str(each.relative_to(ROOT)) for each in static.rglob("*") if each.is_file()}
@@ -84,7 +84,7 @@ class TestInstalled:
         assert files <= held
 
     def test_the_commands_are_there(self, installed: Path) -> None:
-        assert {"list", "lag", "ledger"} <= set(airflow(installed, "kafka-offsets", "--help").split())
+        assert {"list", "lag", "ledger"} <= set(printed(installed, "kafka-offsets", "--help").split())
 
     def test_every_module_named_in_the_provider_info_imports(self, installed: Path) -> None:
         code = """
