@@ -17,7 +17,6 @@ from airflow_kafka_offsets.cli.connections import java_settings, kafka_client, n
 from airflow_kafka_offsets.cli.instants import instant
 from airflow_kafka_offsets.cli.ledger import named_window
 from airflow_kafka_offsets.cli.printing import Column, Row, command, print_record, print_remark, print_rows
-from airflow_kafka_offsets.cli.values import refuse_beside
 from airflow_kafka_offsets.errors import ConfigurationError, KafkaOffsetsError, LedgerError, shorten
 from airflow_kafka_offsets.ledger.counted import Counted, counted, left_to_publish
 from airflow_kafka_offsets.ledger.entries import Attempted, Published
@@ -140,7 +139,6 @@ def publish_window(args: Any) -> int:
         return 0
     with kafka_client(args) as client:
         if args.result is not None:
-            refuse_beside(args, "--result", "--attempt")
             to_publish = loads.take_over(client, ledger, window, _read(args.result))
         else:
             to_publish = left_to_publish(ledger, window) or _nothing_to_publish(ledger, window)
