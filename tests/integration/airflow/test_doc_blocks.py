@@ -63,7 +63,7 @@ def public_names() -> dict[str, Any]:
     ]
     found = {
         name: thing
-        for module in (*modules, *(f"airflow_kafka_offsets.task_groups.{each}_load" for each in GROUPS))
+        for module in (*modules, "airflow_kafka_offsets.task_groups")
         for name, thing in vars(importlib.import_module(module)).items()
         if getattr(thing, "__module__", None) == module
     }
