@@ -91,7 +91,7 @@ def pin(state: State, windows: Collection[tuple[int, int]], answers: ResolvedOff
 
     :param windows: their starts and ends, Unix milliseconds.
     :raises WindowOverlapError: when another window has some of the time of one.
-    :raises: as :func:`place`, and what :func:`.ranges.ranges_between` raises.
+    :raises: as :func:`place`, and what :func:`.manifest.ranges_between` raises.
     """
     draft = _Draft(state, answers, contents)
     draft.place()

@@ -235,7 +235,7 @@ class KafkaSparkSubmitOperator(KafkaLoadOperator, KafkaSparkOperator):
         """Publish and report, once the triggerer has seen that the driver has ended. A driver that has noted the last
         window of several may still load others, as it loads some at once: then wait for these.
 
-        :param event: the event of :class:`.driver_ended.KafkaDriverEndedTrigger`.
+        :param event: the event of :class:`.ledger_looks.KafkaDriverEndedTrigger`.
         :param until_ms: when the wait ends, Unix milliseconds; None if it has no end.
         """
         load, self._on_cluster = self._load(context, WindowRefs.from_json(self.window)), True

@@ -49,7 +49,7 @@ FILE_FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "json")
 class FileSink(Sink):
     """Parquet, ORC or JSON files.
 
-    :param path: folder of the whole table, on any store that Spark can write to; see :mod:`.sinks.places` for names in
+    :param path: folder of the whole table, on any store that Spark can write to; see :mod:`.sinks.sink` for names in
         it.
     :param file_format: format of the files.
     :raises ConfigurationError: for another format.

@@ -84,7 +84,7 @@ def _owner(attempt: Attempt) -> Owner:
 class TableSink(Sink):
     """A table of one ledger that replaces a window's rows in one commit. The first window with rows creates the table.
 
-    :param table: its name or, for some kinds, its path; see :mod:`.sinks.places` for names in it.
+    :param table: its name or, for some kinds, its path; see :mod:`.sinks.sink` for names in it.
     :cvar needs: what a session must have for this kind of table; see :func:`.spark_versions.fitting`.
     :cvar conflicts: prefixes of the Java classes that the table's library throws when another commit came in between.
     :cvar refusals: error conditions that another try doesn't help against, beside those that Spark finds before it runs
