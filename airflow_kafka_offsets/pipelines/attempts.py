@@ -87,8 +87,8 @@ def begin_each(
     :param on_data_loss: what to do if Kafka no longer has all records: ``load_rest`` loads the others.
     :param check: called before attempts begin, if any is to, and may refuse that by an exception.
     :returns: for each, the attempt that began, for a driver to make; or the publication that satisfies the load. Or an
-        error, as of :func:`.log_changes.lost_of_each` and :func:`.loads.publish_each`, or a LedgerConflictError when the
-        window isn't there, or is another one of that name: one that can't be loaded doesn't hold up the others.
+        error, as of :func:`.log_changes.lost_of_each` and :func:`.loads.publish_each`, or a LedgerConflictError when
+        the window isn't there, or is another one of that name: one that can't be loaded doesn't hold up the others.
     :raises ClusterError: when Kafka has to be asked, and no broker can be.
     """
     found: dict[Wanted, Attempted | Published | KafkaOffsetsError] = {}

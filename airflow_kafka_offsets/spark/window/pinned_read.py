@@ -79,7 +79,7 @@ class PinnedRead:
         self.rows_written = 0
         """How many rows this driver has written and proved, in all outputs."""
         self.turn: Callable[[AbstractSet[str]], AbstractContextManager[None]] | None = None
-        """Waits until it may replace rows in some tables, if several windows are loaded at once: see :mod:`.spark.windows`."""
+        """Waits until it may replace rows in some tables, if several windows are loaded at once (:mod:`.windows`)."""
         self.used_schemas: dict[tuple[str, tuple[str, ...]], UsedSchemas] = {}
         """The registered schemas that decode keys and values, by column and subjects."""
 
