@@ -12,7 +12,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import delete
 from starlette.testclient import TestClient
 
-from airflow_kafka_offsets.ledger import audits
+from airflow_kafka_offsets.ledger import load_decisions
 from airflow_kafka_offsets.ledger.entries import Audited
 from airflow_kafka_offsets.ledger.ledger import Ledger
 from airflow_kafka_offsets.ledger.state import Window
@@ -110,7 +110,7 @@ class TestWhatIsNext:
         for hour, counts in enumerate(({}, {"missing": 3})):
             made = resolve(paced, hour)
             wish = Audited(made.name, "lake.orders", "0000000a", "ab" * 32, counts, OFFSETS, DAG, made.end_ms)
-            paced.change(lambda state, wish=wish, made=made: audits.audited(state, wish, made.manifest))
+            paced.change(lambda state, wish=wish, made=made: load_decisions.audit(state, wish, made.manifest))
         answer = ask()
         found = [(each["audits"], each["audited_well"]) for each in answer["entries"]]
         assert found == [("lake.orders: complete", True), ("lake.orders: 3 records missing", False)]

@@ -151,7 +151,7 @@ def test_what_tasks_wait_for_is_for_those_who_may_read_the_dags_task_instances(l
 def test_why_a_first_check_failed_is_not_told(log_in: As) -> None:
     """It may name brokers."""
     memory = WaitMemory(60)
-    memory.take(ClusterUnreachableError("No broker answered at secret-broker:9092."), 1)
+    memory.take(ClusterUnreachableError("No broker answered at secret-broker:9092."))
     kept = memory.to_json()
     trigger = KafkaWaitTrigger(
         kafka_conn_id="prod", condition=GroupsCaughtUp(("g",)).to_json(), poll_interval_s=60, memory=kept
