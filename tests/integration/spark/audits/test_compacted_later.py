@@ -27,6 +27,8 @@ from tests.integration.spark.audits.conftest import places
 from tests.patience import wait_until
 from tests.unit.spark.manifests import manifest_of
 
+pytestmark = pytest.mark.nightly("waits for the cleaner; test_verdicts.py has counts and compacted topics")
+
 EACH = 10
 ALONE = 4
 """Offset of the only record of its key; those of the others have one key."""

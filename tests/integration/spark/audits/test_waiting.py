@@ -18,6 +18,8 @@ from tests.integration.spark.audits.conftest import NOBODY, connected, places
 from tests.integration.spark.conftest import FIVE_MS, MakeFlights, delete_before
 from tests.unit.spark.manifests import manifest_of
 
+pytestmark = pytest.mark.nightly("ten windows in place of one; test_verdicts.py has each verdict")
+
 EACH, COUNT = 10, 10
 AuditEach = Callable[..., list[AuditReport]]
 
